@@ -53,7 +53,7 @@ pub enum ReportError {
 struct Manifest {
     name: String,
     source: Option<String>,
-    /// As a TOML table, which keeps the order of the swept keys.
+    /// Document of the scenario. A TOML table keeps the order of the swept keys.
     scenario: Table,
     scenario_hash: String,
     version: String,

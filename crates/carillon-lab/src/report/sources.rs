@@ -170,7 +170,7 @@ impl fmt::Display for SourceTally {
     }
 }
 
-/// One statement on each source.
+/// Statements on the sources, a line each.
 impl fmt::Display for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.tallies.iter().try_for_each(|tally| writeln!(f, "{tally}"))

@@ -1,5 +1,5 @@
-//! A result folder whose scenario repeats a shipped table: its comparison with the published numbers, and the figures
-//! that are drawn from this table alone.
+//! Comparison of a result folder with the published numbers of the shipped table that its scenario repeats, and the
+//! figures that are drawn from this table alone.
 
 use std::path::Path;
 
