@@ -68,6 +68,9 @@ def lines(
     names = list(chosen.groups(chosen.rows))
     with canvas(ax, columns, len(panels)) as axes:
         for panel, (title, rows) in zip(axes, panels, strict=True):
+            # Scales come first: setting one removes the names of an axis.
+            panel.set_xscale("log" if log_x else "linear")
+            panel.set_yscale("log" if log_y else "linear")
             for name, group in chosen.groups(rows).items():
                 at = names.index(name)
                 points = np.array([(chosen.axis.position(row, chosen.x), *centre(row, interval)) for row in group])
@@ -83,8 +86,6 @@ def lines(
                     elinewidth=0.8,
                 )
             _finish(panel, chosen, y, title)
-            panel.set_xscale("log" if log_x else "linear")
-            panel.set_yscale("log" if log_y else "linear")
         _share(axes)
         if not log_y and all(panel.get_ylim()[0] >= 0 or _is_not_negative(panel) for panel in axes):
             for panel in axes:
