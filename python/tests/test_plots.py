@@ -199,6 +199,9 @@ def test_trees_have_their_source_at_the_top() -> None:
     # All nodes of a ring lie on a circle.
     radii = np.hypot(*(places - places.mean(axis=0)).T)
     assert radii == pytest.approx(radii.mean(), rel=0.05)
+    read = carillon.Topology.read("rand0-r20")
+    _, *nodes = plots.topology(read).axes[0].collections
+    assert sum(len(group.get_offsets()) for group in nodes) == read.nodes
     with pytest.raises(ValueError, match="switch"):
         plots.topology((["switch"], []))
     with pytest.raises(ValueError, match="no node"):

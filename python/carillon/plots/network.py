@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from carillon.plots.style import COLOURS, Columns, canvas, figure_of
 from carillon.scenario import Scenario, ScenarioLike, as_scenario
+from carillon.topology import Topology
 
 ROLES: dict[str, dict[str, Any]] = {
     "router": {"marker": "o", "facecolor": "white", "edgecolor": "#7f7f7f", "s": 14},
@@ -25,7 +26,7 @@ Positions = Mapping[int, tuple[float, float]]
 
 
 def topology(
-    network: ScenarioLike | tuple[Sequence[str], Sequence[tuple[int, int]]],
+    network: Topology | ScenarioLike | tuple[Sequence[str], Sequence[tuple[int, int]]],
     *,
     positions: Positions | None = None,
     names: bool = False,
@@ -38,7 +39,8 @@ def topology(
     between nodes. Equal networks give equal drawings.
 
     Args:
-        network: A scenario, of which the first point is drawn, or the role of each node and the ends of each link.
+        network: A topology, a scenario, of which the first point is drawn, or the role of each node and the ends of
+            each link.
         positions: Position of each node, such as its coordinates.
         names: Write the number of each node beside it.
         ax: Axes to draw into.
@@ -71,6 +73,12 @@ def topology(
 def _nodes_and_links(network: Any) -> tuple[list[str], list[tuple[int, int]]]:
     if isinstance(network, tuple):
         roles, links = list(network[0]), [(a, b) for a, b in network[1]]
+    elif isinstance(network, Topology):
+        roles = ["router"] * network.nodes
+        for nodes, role in ((network.receivers, "receiver"), (network.sources, "source")):
+            for node in nodes:
+                roles[node] = role
+        links = [(link.a, link.b) for link in network.links]
     else:
         scenario = network if isinstance(network, Scenario) else as_scenario(network)
         roles, links = scenario._inner.network()
