@@ -21,14 +21,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 from stop_and_wait import StopAndWait
 
 # Processes are forked from a server that has imported Dask. A batch is lost with the first worker that dies, so that
-# the package has to submit it again.
+# the package has to submit it again. Attempts to reach a dead worker end soon.
 CONFIG = {
     "distributed.worker.multiprocessing-method": "forkserver",
     "distributed.scheduler.allowed-failures": 0,
+    "distributed.comm.timeouts.connect": "2s",
     "distributed.admin.system-monitor.gil.enabled": False,
 }
 
-TABLES = ("summary.csv", "summary.parquet", "runs.csv", "samples.parquet")
+TABLES = ("summary.csv", "summary.parquet", "runs.csv", "samples.parquet", "receivers.csv", "nodes.csv")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def client() -> Iterator[Client]:
 @pytest.fixture
 def swept(lan: dict[str, Any]) -> Scenario:
     """A sweep with 90 runs of about 10 ms."""
-    scenario = Scenario(lan).replace(run__replications=30, workload__messages=150)
+    scenario = Scenario(lan).replace(run__replications=30, workload__messages=150, run__measure=["receivers", "nodes"])
     return scenario.sweep({"loss.p": [0.0, 0.05, 0.1]})
 
 
@@ -133,24 +134,6 @@ def test_a_failed_run_fails_the_sweep_as_here(client: Client, swept: Scenario) -
     assert str(here.value) == str(there.value)
 
 
-class Fatal:
-    """Runs of which one ends the process of its worker."""
-
-    def run(self, index: int) -> tuple[int, float, list[tuple[str, bytes, bytes]]]:
-        if index == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return index, 0.0, []
-
-
-def test_a_run_that_ends_its_workers_is_named(client: Client) -> None:
-    done: list[int] = []
-    outcomes = (done.append(index) for index, _ in cluster.Dispatch(client, Fatal(), list(range(40))))
-    with pytest.raises(carillon.RunError, match="run 2 was lost 3 times with its worker"):
-        list(outcomes)
-    assert 2 not in done
-    assert len(done) == len(set(done))
-
-
 def test_workers_with_another_version_are_named(
     client: Client, swept: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,3 +171,21 @@ def test_a_batch_ends_by_time_by_size_and_by_a_failure() -> None:
     assert batch(0, size=20) == ([0, 1], None)
     assert batch(0) == ([0, 1, 2, 3, 4], failure)
     assert batch(6) == ([6, 7, 8], None)
+
+
+class Fatal:
+    """Runs of which one ends the process of its worker."""
+
+    def run(self, index: int) -> tuple[int, float, list[tuple[str, bytes, bytes]]]:
+        if index == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return index, 0.0, []
+
+
+def test_a_run_that_ends_its_workers_is_named(client: Client) -> None:
+    done: list[int] = []
+    outcomes = (done.append(index) for index, _ in cluster.Dispatch(client, Fatal(), list(range(40))))
+    with pytest.raises(carillon.RunError, match="run 2 was lost 3 times with its worker"):
+        list(outcomes)
+    assert 2 not in done
+    assert len(done) == len(set(done))
