@@ -15,6 +15,9 @@ use crate::error::scenario_error;
 use crate::network;
 use crate::protocol::entries;
 
+/// Role of each node, and ends of each link.
+type NodesAndLinks = (Vec<&'static str>, Vec<(u32, u32)>);
+
 /// A checked scenario. The class `carillon.Scenario` wraps it.
 #[pyclass(frozen, module = "carillon._carillon")]
 pub struct Scenario {
@@ -94,7 +97,7 @@ impl Scenario {
 
     /// Role of each node and ends of each link of the network at the first point. An Ethernet has a router in the place
     /// of its medium.
-    fn network(&self) -> PyResult<(Vec<&'static str>, Vec<(u32, u32)>)> {
+    fn network(&self) -> PyResult<NodesAndLinks> {
         let point = self.file.points().into_iter().next().expect("a scenario has a point");
         let scenario = self.file.resolve(&point).map_err(scenario_error)?;
         Ok(network::nodes_and_links(&scenario))
