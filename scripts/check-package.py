@@ -99,7 +99,7 @@ def main() -> None:
         run(python, "-m", "pip", "install", "--quiet", *FOR_NOTEBOOKS)
     folder = os.path.join(ROOT, "docs", "notebooks")
     for path in sorted(glob.glob(os.path.join(folder, f"{chosen.notebook or '*'}.ipynb"))):
-        print(os.path.basename(path), run(python, "-c", EXECUTE, path, folder).strip(), flush=True)
+        print(os.path.basename(path), run(python, "-c", EXECUTE, path, folder).strip().splitlines()[-1], flush=True)
         passed += 1
     if not chosen.notebook:
         wheels = os.path.join(TARGET, "package", "wheels")
