@@ -1,8 +1,8 @@
 //! Loss sections of a scenario, every value known.
 //!
-//! One section of independent or Gilbert-Elliott losses on links of a kind, the first, is drawn by the links
-//! themselves; so are the losses of a LAN, and `uniform` at the last receiver by its host. All other sections become
-//! processes at their places ([`PlacedLoss`]). Streams follow from the names and positions of sections, so that a
+//! Links draw the first section of independent or Gilbert-Elliott losses on links of a kind themselves. The medium of a
+//! LAN does so too, and the last receiver's host draws `uniform`. All other sections become processes at their places
+//! ([`PlacedLoss`]). Streams follow from the names and positions of sections, so that a
 //! further section changes no draw of the others.
 
 mod custom;

@@ -1,10 +1,10 @@
 //! Members that long datagrams do not reach while the session runs.
 //!
 //! The sender finds the longest datagram that reaches all members while it [gathers](super::sizes). A forged SIZE can
-//! make that too long, and a path can shrink later: a route changes, a tunnel begins. So the sender keeps checking.
-//! It sets aside a member that answers polls and receives no data. The next session of the job then sends datagrams
-//! of [`fallback`](SenderSessionConfig::fallback) bytes and trusts no SIZE. RFC 8899 (4.4) calls such a path a black
-//! hole and falls back to its base size in the same way.
+//! make that too long, and a path can shrink later: a route changes, a tunnel begins. The sender therefore keeps
+//! checking. A member that answers polls and receives no data is set aside. The next session of the job then sends
+//! datagrams of [`fallback`](SenderSessionConfig::fallback) bytes and trusts no SIZE. RFC 8899 (4.4) calls such a path
+//! a black hole and falls back to its base size in the same way.
 
 use carillon_core::Time;
 use carillon_wire::session::{MemberRole, RefuseReason};

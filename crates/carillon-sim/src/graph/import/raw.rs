@@ -63,8 +63,8 @@ impl RawGraph {
 
     /// Makes the topology.
     ///
-    /// In a directed graph, the n-th edge from a to b and the n-th edge from b to a are the two directions of one
-    /// link. The first one in the file determines its properties.
+    /// Edges of a directed graph form links: the n-th edge from a to b and the n-th edge from b to a are the two
+    /// directions of one link. The first one in the file determines its properties.
     pub fn build(self, default_delay: Duration) -> Result<(Topology, Findings), TopologyError> {
         let RawGraph { directed, nodes, edges } = self;
         if nodes.is_empty() {
