@@ -86,38 +86,46 @@ impl Observer for NoObserver {
     fn event(&mut self, _time: Time, _node: NodeId, _event: &Event) {}
 }
 
-impl<T: Observer + ?Sized> Observer for &mut T {
-    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        (**self).event(time, node, event);
-    }
-    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
-        (**self).notice(time, node, notice);
-    }
-    fn watches_held(&self) -> bool {
-        (**self).watches_held()
-    }
-    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
-        (**self).held(time, node, messages);
-    }
-    fn watches_packets(&self) -> bool {
-        (**self).watches_packets()
-    }
-    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
-        (**self).handled(time, node, handling);
-    }
-    fn watches_frames(&self) -> bool {
-        (**self).watches_frames()
-    }
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
-        (**self).frame(link, bytes);
-    }
-    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
-        (**self).datagram(time, from, to, bytes);
-    }
-    fn stops(&mut self) -> bool {
-        (**self).stops()
-    }
+/// Implements the trait for a pointer: every call reaches the observer behind it.
+macro_rules! forward {
+    ($pointer:ty) => {
+        impl<T: Observer + ?Sized> Observer for $pointer {
+            fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+                (**self).event(time, node, event);
+            }
+            fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+                (**self).notice(time, node, notice);
+            }
+            fn watches_held(&self) -> bool {
+                (**self).watches_held()
+            }
+            fn held(&mut self, time: Time, node: NodeId, messages: u64) {
+                (**self).held(time, node, messages);
+            }
+            fn watches_packets(&self) -> bool {
+                (**self).watches_packets()
+            }
+            fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
+                (**self).handled(time, node, handling);
+            }
+            fn watches_frames(&self) -> bool {
+                (**self).watches_frames()
+            }
+            fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+                (**self).frame(link, bytes);
+            }
+            fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+                (**self).datagram(time, from, to, bytes);
+            }
+            fn stops(&mut self) -> bool {
+                (**self).stops()
+            }
+        }
+    };
 }
+
+forward!(&mut T);
+forward!(Box<T>);
 
 /// Several observers, called in order.
 impl<T: Observer> Observer for Vec<T> {
@@ -162,38 +170,5 @@ impl<T: Observer> Observer for Vec<T> {
     }
     fn stops(&mut self) -> bool {
         self.iter_mut().any(T::stops)
-    }
-}
-
-impl<T: Observer + ?Sized> Observer for Box<T> {
-    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        (**self).event(time, node, event);
-    }
-    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
-        (**self).notice(time, node, notice);
-    }
-    fn watches_held(&self) -> bool {
-        (**self).watches_held()
-    }
-    fn held(&mut self, time: Time, node: NodeId, messages: u64) {
-        (**self).held(time, node, messages);
-    }
-    fn watches_packets(&self) -> bool {
-        (**self).watches_packets()
-    }
-    fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
-        (**self).handled(time, node, handling);
-    }
-    fn watches_frames(&self) -> bool {
-        (**self).watches_frames()
-    }
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
-        (**self).frame(link, bytes);
-    }
-    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
-        (**self).datagram(time, from, to, bytes);
-    }
-    fn stops(&mut self) -> bool {
-        (**self).stops()
     }
 }
