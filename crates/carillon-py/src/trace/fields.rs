@@ -67,6 +67,33 @@ macro_rules! refuse {
     };
 }
 
+/// Wrappers that count as their contents.
+macro_rules! pass_through {
+    () => {
+        fn serialize_some<T: ?Sized + Serialize>(self, value: &T) -> Result<(), NoColumn> {
+            value.serialize(self)
+        }
+
+        fn serialize_newtype_struct<T: ?Sized + Serialize>(
+            self,
+            _: &'static str,
+            value: &T,
+        ) -> Result<(), NoColumn> {
+            value.serialize(self)
+        }
+
+        fn serialize_newtype_variant<T: ?Sized + Serialize>(
+            self,
+            _: &'static str,
+            _: u32,
+            _: &'static str,
+            value: &T,
+        ) -> Result<(), NoColumn> {
+            value.serialize(self)
+        }
+    };
+}
+
 /// Conversions of whole numbers.
 macro_rules! numbers {
     ($($method:ident: $kind:ty),*) => {
@@ -119,31 +146,11 @@ impl Serializer for Cell<'_> {
         Ok(())
     }
 
-    fn serialize_some<T: ?Sized + Serialize>(self, value: &T) -> Result<(), NoColumn> {
-        value.serialize(self)
-    }
-
     fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<(), NoColumn> {
         self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: ?Sized + Serialize>(
-        self,
-        _: &'static str,
-        value: &T,
-    ) -> Result<(), NoColumn> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_variant<T: ?Sized + Serialize>(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        value: &T,
-    ) -> Result<(), NoColumn> {
-        value.serialize(self)
-    }
+    pass_through!();
 
     refuse! {
         serialize_char(char) -> ();
@@ -174,27 +181,7 @@ impl<'a> Serializer for Row<'a> {
         Ok(self)
     }
 
-    fn serialize_some<T: ?Sized + Serialize>(self, value: &T) -> Result<(), NoColumn> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_struct<T: ?Sized + Serialize>(
-        self,
-        _: &'static str,
-        value: &T,
-    ) -> Result<(), NoColumn> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_variant<T: ?Sized + Serialize>(
-        self,
-        _: &'static str,
-        _: u32,
-        _: &'static str,
-        value: &T,
-    ) -> Result<(), NoColumn> {
-        value.serialize(self)
-    }
+    pass_through!();
 
     refuse! {
         serialize_bool(bool) -> ();
