@@ -36,6 +36,8 @@ check: setup ## check language, format, lints and documentation; warnings are er
 	@for script in scripts/*.py; do python3 -B $$script --help > /dev/null || { echo "$$script --help fails"; exit 1; }; done
 	@scripts/check-prose.py
 	@scripts/check-links.py
+	@tools=$$(dirname "$$(scripts/python-env.sh)") && $$tools/ruff check --quiet python && $$tools/ruff format --quiet --check python \
+		&& MYPYPATH=python $$tools/mypy --cache-dir target/mypy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet

@@ -1,4 +1,4 @@
-//! The Python package: its tests, its documented examples, and its types.
+//! The Python package: its tests and its documented examples. `make check` checks its types and its style.
 //!
 //! The extension module that cargo built for this test is put beside the Python sources, as a wheel would have it. The
 //! tests then run in a virtual environment that `scripts/python-env.sh` makes.
@@ -74,9 +74,4 @@ fn tests_of_the_python_package_pass() {
         .env("MPLBACKEND", "agg")
         .env("RUST_BACKTRACE", "0");
     run("pytest", &mut pytest);
-    let folder = python.parent().expect("the interpreter is in a folder");
-    run("ruff", Command::new(folder.join("ruff")).args(["check", "python"]));
-    run("ruff format", Command::new(folder.join("ruff")).args(["format", "--check", "python"]));
-    let cache = package.join("mypy");
-    run("mypy", Command::new(folder.join("mypy")).arg("--cache-dir").arg(cache).env("MYPYPATH", "python"));
 }
