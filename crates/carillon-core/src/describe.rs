@@ -6,7 +6,7 @@
 
 use std::fmt::Display;
 
-use crate::{AssociationId, Config, Duration, Input, Parameter, Rng};
+use crate::{AssociationId, Config, Duration, Input, MessageId, Parameter, Rng};
 
 /// Packet format of a protocol.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct Format {
     pub fuzzed: fn(&mut Input<'_>, AssociationId, &mut Vec<u8>),
     /// Parses a datagram; returns the packet as text and as emitted bytes, or the parse error as text.
     pub read: fn(&[u8]) -> Result<ParsedPacket, String>,
+    /// Summary of a datagram for viewers; `None` if the datagram is no packet of the format.
+    pub summary: fn(&[u8]) -> Option<PacketSummary>,
     /// Golden vectors: one packet of each type.
     pub golden: &'static [Golden],
 }
@@ -28,6 +30,68 @@ impl Format {
     pub fn packet_name(&self, datagram: &[u8]) -> Option<String> {
         let packet = (self.read)(datagram).ok()?;
         packet.line.split_whitespace().nth(1).map(str::to_owned)
+    }
+}
+
+/// Name, kind and message of a packet: as much as a viewer needs to draw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketSummary {
+    /// Name of the packet in the protocol's source, such as `odata`.
+    pub name: &'static str,
+    /// Kind of the packet.
+    pub kind: PacketKind,
+    /// Number of the one message that the packet carries or concerns, as it stands in the packet. Most formats count
+    /// modulo 2^32.
+    pub message: Option<MessageId>,
+}
+
+impl PacketSummary {
+    /// Packet without the number of a single message.
+    pub const fn new(name: &'static str, kind: PacketKind) -> Self {
+        PacketSummary { name, kind, message: None }
+    }
+
+    /// Packet that carries or concerns one message.
+    pub fn about(name: &'static str, kind: PacketKind, message: impl Into<u64>) -> Self {
+        PacketSummary { name, kind, message: Some(MessageId(message.into())) }
+    }
+}
+
+/// Kind of a packet, the same in all protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PacketKind {
+    /// Data. Many formats do not tell a first transmission from a retransmission; the network's mark of originals
+    /// ([`Transmit::original`](crate::Transmit)) does.
+    Data,
+    /// Retransmission, or coded packet that replaces lost ones.
+    Repair,
+    /// Request for missing messages.
+    Request,
+    /// Acknowledgment, or status of a receiver that confirms messages.
+    Acknowledgment,
+    /// Anything else, such as polls, heartbeats, routing state and agreements.
+    Control,
+}
+
+impl PacketKind {
+    /// List of all kinds.
+    pub const ALL: [PacketKind; 5] = [
+        PacketKind::Data,
+        PacketKind::Repair,
+        PacketKind::Request,
+        PacketKind::Acknowledgment,
+        PacketKind::Control,
+    ];
+
+    /// Name of the kind in recordings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PacketKind::Data => "data",
+            PacketKind::Repair => "repair",
+            PacketKind::Request => "request",
+            PacketKind::Acknowledgment => "acknowledgment",
+            PacketKind::Control => "control",
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub use bytes::{Bytes, BytesMut};
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
 pub use describe::{
     ANY_STATE, DeliveryGuarantee, FeedbackForger, Forgery, Format, Golden, ObservedState, PSEUDO_STATE,
-    ParsedPacket, Remainder, States, Trial, TrialNetwork,
+    PacketKind, PacketSummary, ParsedPacket, Remainder, States, Trial, TrialNetwork,
 };
 pub use drain::{Host, check_early, drain};
 pub use event::{DropReason, Event, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
@@ -48,7 +48,7 @@ pub use machine::{
     Application, Delivery, Machine, OfferError, PathMeasure, Receiver, Relay, Sender, poll_application,
 };
 pub use notice::Notice;
-pub use observer::{Handling, LinkDirection, NoObserver, Observer};
+pub use observer::{Frame, Handling, LinkDirection, NoObserver, Observer, Passage};
 pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{

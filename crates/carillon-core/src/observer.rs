@@ -21,6 +21,46 @@ impl fmt::Display for LinkDirection {
     }
 }
 
+/// Frame of an event: link, datagram, and its times on the link.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Link, if the network has links.
+    pub link: Option<LinkDirection>,
+    /// Datagram in the frame.
+    pub bytes: &'a Bytes,
+    /// Times of a frame that the network carries.
+    pub passage: Option<Passage>,
+    /// True if the frame carries the first transmission of a message, as far as the network was informed
+    /// ([`Transmit::original`](crate::Transmit)).
+    pub original: bool,
+}
+
+impl<'a> Frame<'a> {
+    /// Frame of which only the link and the datagram are known.
+    pub const fn new(link: Option<LinkDirection>, bytes: &'a Bytes) -> Self {
+        Frame { link, bytes, passage: None, original: false }
+    }
+
+    /// Adds the times on the link.
+    pub const fn passing(self, passage: Passage) -> Self {
+        Frame { passage: Some(passage), ..self }
+    }
+
+    /// Marks the frame as the first transmission of a message.
+    pub const fn original(self, original: bool) -> Self {
+        Frame { original, ..self }
+    }
+}
+
+/// Times of a frame on its link or shared medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Passage {
+    /// Time at which the first bit leaves the sending end.
+    pub starts: Time,
+    /// Time at which the last bit reaches the receiving end. A lost frame would have reached it at this time.
+    pub arrives: Time,
+}
+
 /// Way in which a machine handles a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
@@ -65,8 +105,8 @@ pub trait Observer: Send {
         false
     }
 
-    /// Describes the frame of the next event: the link, where the network has links, and the datagram in it.
-    fn frame(&mut self, _link: Option<LinkDirection>, _bytes: &Bytes) {}
+    /// Describes the frame of the next event.
+    fn frame(&mut self, _frame: &Frame<'_>) {}
 
     /// Records a datagram that left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
@@ -111,8 +151,8 @@ macro_rules! forward {
             fn watches_frames(&self) -> bool {
                 (**self).watches_frames()
             }
-            fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
-                (**self).frame(link, bytes);
+            fn frame(&mut self, frame: &Frame<'_>) {
+                (**self).frame(frame);
             }
             fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
                 (**self).datagram(time, from, to, bytes);
@@ -158,9 +198,9 @@ impl<T: Observer> Observer for Vec<T> {
     fn watches_frames(&self) -> bool {
         self.iter().any(T::watches_frames)
     }
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+    fn frame(&mut self, frame: &Frame<'_>) {
         for observer in self {
-            observer.frame(link, bytes);
+            observer.frame(frame);
         }
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {

@@ -6,7 +6,7 @@
 mod columns;
 mod fields;
 
-use carillon_core::{Bytes, Event, Format, LinkDirection, NodeId, Observer, Time};
+use carillon_core::{Event, Format, Frame, NodeId, Observer, Time};
 use carillon_lab::trace::frame::FrameNames;
 
 use self::columns::{Columns, Value};
@@ -40,7 +40,7 @@ impl Observer for TableRecorder {
         true
     }
 
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
-        self.frames.note(link, bytes);
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.frames.note(frame);
     }
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, IntervalSampler, LinkDirection, NodeId, Observer, PortId, Scope, Seeds,
-    Time, Transmit, Verdict,
+    BitRate, Bytes, Dest, Event, Frame, IntervalSampler, LinkDirection, NodeId, Observer, PortId, Scope,
+    Seeds, Time, Transmit, Verdict,
 };
 
 use crate::graph::SingleLoss;
@@ -132,7 +132,8 @@ impl<N: Network> Hosts<N> {
                 let Packet { source, dest, bytes, ingress, scope, original } = packet;
                 if self.is_dropped(node) {
                     let event = Event::FrameLost { receiver: Some(node), original: false };
-                    observer.frame(self.network.link_to(node, ingress), &bytes);
+                    let frame = Frame::new(self.network.link_to(node, ingress), &bytes);
+                    observer.frame(&frame.original(original.is_some()));
                     observer.event(now, source, &event);
                     return false;
                 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use carillon_core::{Bytes, Event, LinkDirection, NodeId, Observer, PortId, Seeds, Time, Transmit, Verdict};
+use carillon_core::{
+    Bytes, Event, Frame, LinkDirection, NodeId, Observer, PortId, Seeds, Time, Transmit, Verdict,
+};
 
 use crate::loss::{LossProcess, LossSection, LossyPlace};
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -72,7 +74,8 @@ impl<N: Network> Network for LossyInterfaces<N> {
                 .fold(false, |is_lost, loss| loss.loses(now, *original, || seeds.node(node)) | is_lost);
             if is_lost {
                 let event = Event::FrameLost { receiver: Some(node), original: original.is_some() };
-                observer.frame(network.link_to(node, *ingress), bytes);
+                let frame = Frame::new(network.link_to(node, *ingress), bytes);
+                observer.frame(&frame.original(original.is_some()));
                 observer.event(now, *source, &event);
             }
             !is_lost

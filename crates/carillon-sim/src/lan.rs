@@ -13,7 +13,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Probability, Rng, Scope, Seeds, Time, Transmit,
+    BitRate, Bytes, Dest, Event, NodeId, Observer, Passage, PortId, Probability, Rng, Scope, Seeds, Time,
+    Transmit,
 };
 
 use crate::graph::SingleLoss;
@@ -137,6 +138,13 @@ struct Frame {
     original: Option<SingleLoss>,
 }
 
+impl Frame {
+    /// Description for observers.
+    fn described(&self) -> carillon_core::Frame<'_> {
+        carillon_core::Frame::new(None, &self.bytes).original(self.original.is_some())
+    }
+}
+
 #[derive(Debug)]
 struct OnAir {
     from: NodeId,
@@ -228,7 +236,7 @@ impl Lan {
             if is_lost {
                 // Transmit loss: no station receives the frame, and the sender takes it for sent.
                 if let Some(frame) = self.take_first(node) {
-                    observer.frame(None, &frame.bytes);
+                    observer.frame(&frame.described());
                 }
                 observer.event(now, node, &Event::FrameLost { receiver: None, original: false });
                 self.request_first(now, node);
@@ -250,11 +258,11 @@ impl Lan {
         let start = Time::from_nanos(now.as_nanos() - self.config.propagation_delay.as_nanos() as u64);
         let frame = self.take_first(from).expect("a contender has a frame");
         let bytes = self.frame_bytes(frame.bytes.len());
-        observer.frame(None, &frame.bytes);
-        observer.event(start, from, &Event::FrameSent { bytes: bytes as u32 });
-        observer.datagram(start, from, &frame.dest, &frame.bytes);
         let end = start + self.config.bit_rate.time_for_bytes(bytes);
         let arrives = end + self.config.propagation_delay;
+        observer.frame(&frame.described().passing(Passage { starts: start, arrives }));
+        observer.event(start, from, &Event::FrameSent { bytes: bytes as u32 });
+        observer.datagram(start, from, &frame.dest, &frame.bytes);
         self.on_air = Some(OnAir { from, frame, arrives });
         self.free_at = arrives + self.bits(self.config.interframe_gap_bits);
     }
@@ -269,7 +277,7 @@ impl Lan {
             // Excessive collisions: the station discards the frame and contends for the next one.
             if station.attempts >= self.config.max_attempts {
                 if let Some(frame) = self.take_first(node) {
-                    observer.frame(None, &frame.bytes);
+                    observer.frame(&frame.described());
                 }
                 observer.event(now, node, &Event::FrameDiscarded);
                 self.request_first(over, node);
@@ -306,7 +314,7 @@ impl Lan {
                 lost |= self.further_loss(node, |random| &mut random.receive_loss);
                 if lost {
                     let lost = Event::FrameLost { receiver: Some(node), original: false };
-                    observer.frame(None, &frame.bytes);
+                    observer.frame(&frame.described());
                     observer.event(now, from, &lost);
                 }
                 !lost

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use carillon_core::{
-    Application, Bytes, Dest, Event, Handling, HelperTable, Host, Machine, NodeId, Notice, Observer,
+    Application, Bytes, Dest, Event, Frame, Handling, HelperTable, Host, Machine, NodeId, Notice, Observer,
     Received, Time, Transmit, Verdict, drain, poll_application,
 };
 
@@ -555,7 +555,8 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
         self.check_limits();
         if let (Some(arrival), Event::Received { .. } | Event::Dropped { .. }) = (self.arrived, event) {
             let link = self.network.link_to(self.node, arrival.ingress);
-            self.observer.frame(link, &arrival.bytes);
+            let frame = Frame::new(link, &arrival.bytes).original(arrival.original.is_some());
+            self.observer.frame(&frame);
         }
         self.observer.event(self.now, self.node, event);
     }

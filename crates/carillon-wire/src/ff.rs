@@ -14,7 +14,9 @@
 
 use std::fmt;
 
-use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Forgery, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
@@ -49,7 +51,7 @@ pub const HEADER_LEN: usize = Envelope::LEN + 16;
 const ACK_LEN: usize = Envelope::LEN + 12;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "ff", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "ff", fuzzed, read, summary, golden: GOLDEN };
 
 const DATA: u8 = 1;
 const ACK: u8 = 2;
@@ -133,6 +135,16 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     packet.emit(association, &mut again);
     let rest = if matches!(packet, Packet::Ack { .. }) { Remainder::Padding } else { Remainder::Empty };
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), rest))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Data};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { seq, .. } => PacketSummary::about("data", Data, seq),
+        Packet::Ack { seq, .. } => PacketSummary::about("ack", Acknowledgment, seq),
+    })
 }
 
 /// Golden vectors: one packet of each type.

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use crate::reader::Reader;
 use crate::{Envelope, ParseError};
@@ -20,7 +22,7 @@ pub struct Packet<'a> {
 pub const HEADER_LEN: usize = Envelope::LEN + 4;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "kfold", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "kfold", fuzzed, read, summary, golden: GOLDEN };
 
 const PROTOCOL: u8 = 9;
 const DATA: u8 = 1;
@@ -61,6 +63,12 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     Ok(ParsedPacket::new(&packet, again, HEADER_LEN + packet.payload.len(), Remainder::Empty))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(PacketSummary::about("data", PacketKind::Data, packet.number))
 }
 
 const GOLDEN: &[Golden] = &[Golden { line: "kfold data 5 len 2", hex: "ca010901 00000007 00000005 6869" }];

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use carillon_core::{Event, Handling, LinkDirection, NodeId, Notice, Observer, Time};
+use carillon_core::{Event, Frame, Handling, NodeId, Notice, Observer, Time};
 use carillon_sim::{Crashed, Runaway, StopReason};
 
 pub use ending::is_over;
@@ -246,9 +246,9 @@ impl Observer for RunObserver<'_> {
         self.frames_watched
     }
 
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &carillon_core::Bytes) {
+    fn frame(&mut self, frame: &Frame<'_>) {
         if self.frames_watched {
-            self.observer.frame(link, bytes);
+            self.observer.frame(frame);
         }
     }
 

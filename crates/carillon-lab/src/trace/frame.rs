@@ -1,6 +1,6 @@
 //! Links and packet types of the events of a trace.
 
-use carillon_core::{Bytes, Event, Format, LinkDirection};
+use carillon_core::{Bytes, Event, Format, Frame, LinkDirection};
 
 /// Describes the frames of events: the link, and the type of the packet by the protocol's format.
 ///
@@ -30,7 +30,8 @@ impl FrameNames {
     }
 
     /// Takes the frame of the next event.
-    pub fn note(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+    pub fn note(&mut self, frame: &Frame<'_>) {
+        let &Frame { link, bytes, .. } = frame;
         self.next = Some(link);
         let is_last = |(last, _): &(Bytes, _)| std::ptr::eq(&raw const last[..], &raw const bytes[..]);
         if !self.last.as_ref().is_some_and(is_last) {

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use carillon_core::{Bytes, Event, Format, LinkDirection, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Event, Format, Frame, NodeId, Observer, Time, TraceEvent};
 use serde::Serialize;
 
 use super::frame::FrameNames;
@@ -72,9 +72,9 @@ impl<W: Write + Send> Observer for JsonLines<W> {
         self.frames.is_some()
     }
 
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+    fn frame(&mut self, frame: &Frame<'_>) {
         if let Some(frames) = &mut self.frames {
-            frames.note(link, bytes);
+            frames.note(frame);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use carillon_core::{Bytes, Dest, Event, LinkDirection, NodeId, Observer, Time};
+use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Observer, Time};
 use thiserror::Error;
 
 pub use jsonl::JsonLines;
@@ -100,9 +100,9 @@ impl Observer for TraceFile {
         matches!(&self.format, Format::JsonLines(trace) if trace.watches_frames())
     }
 
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
+    fn frame(&mut self, frame: &Frame<'_>) {
         if let Format::JsonLines(trace) = &mut self.format {
-            trace.frame(link, bytes);
+            trace.frame(frame);
         }
     }
 

@@ -6,4 +6,5 @@ mod lms;
 mod memory;
 mod pf;
 mod pgm;
+mod summaries;
 mod wire_version;

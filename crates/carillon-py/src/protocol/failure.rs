@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use carillon_core::{Bytes, Event, LinkDirection, NodeId, Observer, Time};
+use carillon_core::{Event, Frame, NodeId, Observer, Time};
 use pyo3::prelude::*;
 
 thread_local! {
@@ -32,8 +32,8 @@ impl<O: Observer> Observer for Guard<O> {
         self.0.watches_frames()
     }
 
-    fn frame(&mut self, link: Option<LinkDirection>, bytes: &Bytes) {
-        self.0.frame(link, bytes);
+    fn frame(&mut self, frame: &Frame<'_>) {
+        self.0.frame(frame);
     }
 
     fn stops(&mut self) -> bool {

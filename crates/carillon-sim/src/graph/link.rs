@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, MessageId, NodeId, Probability, Rng, Seeds, Time};
+use carillon_core::{BitRate, MessageId, NodeId, Passage, Probability, Rng, Seeds, Time};
 
 use crate::loss::{LossProcess, LossSection, LossyPlace};
 
@@ -124,10 +124,10 @@ const FATES_PER_DRAW: u8 = 64;
 /// Fate of a packet on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Arrives at the other end at this time.
-    Arrives(Time),
+    /// Arrives at the other end.
+    Arrives(Passage),
     /// Transmitted and lost.
-    Lost,
+    Lost(Passage),
     /// Discarded because the queue is full.
     Discarded,
 }
@@ -198,17 +198,19 @@ impl LinkState {
             }
             self.leaving.get_or_insert_default().0.push_back(self.free);
         }
-        self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
+        let starts = self.free.max(now);
+        self.free = starts + self.rate.time_for_bytes(bytes);
         // A lost packet has taken its time on the link all the same.
         let is_lost = self.losses.as_mut().is_some_and(|losses| losses.loses(now, original, &seeds));
         if is_lost {
-            return Fate::Lost;
+            // Without a draw, so that a loss does not change the delays of others.
+            return Fate::Lost(Passage { starts, arrives: self.free + Duration::from_nanos(self.delay) });
         }
         let delay = match &mut self.jitter {
             None => self.delay,
             Some(jitter) => jitter.draw(Duration::from_nanos(self.delay), &seeds),
         };
-        Fate::Arrives(self.free + Duration::from_nanos(delay))
+        Fate::Arrives(Passage { starts, arrives: self.free + Duration::from_nanos(delay) })
     }
 }
 
@@ -338,11 +340,17 @@ mod tests {
         wire.put(Time::from_nanos(at), 125, 2, None, || Seeds::new(1))
     }
 
+    fn is_lost(fate: Fate) -> bool {
+        matches!(fate, Fate::Lost(_))
+    }
+
     #[test]
     fn packets_follow_each_other_and_a_full_queue_discards() {
         // 125 bytes at 1 Mbit/s take a millisecond.
         let mut wire = LinkState::new(Duration::from_millis(10), BitRate::mbps(1));
-        let arrives = |millis: u64| Fate::Arrives(Time::from_nanos(millis * 1_000_000));
+        let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
+        // The first bit leaves a millisecond before the last one, which takes 10 ms to the other end.
+        let arrives = |millis| Fate::Arrives(Passage { starts: at(millis - 11), arrives: at(millis) });
         assert_eq!(put(&mut wire, 0), arrives(11));
         assert_eq!(put(&mut wire, 0), arrives(12));
         assert_eq!(put(&mut wire, 0), arrives(13));
@@ -360,7 +368,7 @@ mod tests {
                 let sent = Time::from_nanos(at * 1_000_000);
                 // A byte takes 8 ns.
                 match wire.put(sent, 1, 1, None, || Seeds::new(1)) {
-                    Fate::Arrives(at) => at.since(sent).as_secs_f64() * 1e6 - 0.008,
+                    Fate::Arrives(passage) => passage.arrives.since(sent).as_secs_f64() * 1e6 - 0.008,
                     fate => panic!("{fate:?}"),
                 }
             });
@@ -383,10 +391,10 @@ mod tests {
         let loss = SingleLoss { source: NodeId(0), message: MessageId(3) };
         wire.lose(loss);
         let mut fate = |original| wire.put(Time::ZERO, 1, 50, original, || Seeds::new(1));
-        assert_ne!(fate(None), Fate::Lost, "a repair");
-        assert_ne!(fate(Some(SingleLoss { message: MessageId(2), ..loss })), Fate::Lost);
-        assert_eq!(fate(Some(loss)), Fate::Lost);
-        assert_ne!(fate(Some(loss)), Fate::Lost);
+        assert!(!is_lost(fate(None)), "a repair");
+        assert!(!is_lost(fate(Some(SingleLoss { message: MessageId(2), ..loss }))));
+        assert!(is_lost(fate(Some(loss))));
+        assert!(!is_lost(fate(Some(loss))));
     }
 
     #[test]
@@ -396,7 +404,7 @@ mod tests {
         for model in [LossModel::None, LossModel::Bernoulli(p(0.05)), bursty] {
             let mut wire = LinkState::new(Duration::ZERO, BitRate::mbps(1000));
             wire.set_loss(Arc::new(model));
-            let lost = (0..200_000_u64).filter(|&at| put(&mut wire, at * 1_000_000) == Fate::Lost).count();
+            let lost = (0..200_000_u64).filter(|&at| is_lost(put(&mut wire, at * 1_000_000))).count();
             let share = lost as f64 / 200_000.0;
             assert!((share - model.mean()).abs() < 0.005, "{model:?}: {share} and not {}", model.mean());
         }
@@ -425,7 +433,7 @@ mod tests {
                         is_lost
                     }
                 };
-                assert_eq!(put(&mut wire, at) == Fate::Lost, expected, "{model:?}");
+                assert_eq!(is_lost(put(&mut wire, at)), expected, "{model:?}");
             }
         }
         let (mut jitter, mut rng) = (Jitter::new(Duration::from_micros(80)), Seeds::new(1).stream("delay"));

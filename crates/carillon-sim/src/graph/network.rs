@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, DropReason, Duration, Event, GroupId, LinkDirection, NodeId, Observer, PortId,
-    PortSet, Scope, Seeds, Time, Transmit, Verdict,
+    BitRate, Bytes, Dest, DropReason, Duration, Event, Frame, GroupId, LinkDirection, NodeId, Observer,
+    PortId, PortSet, Scope, Seeds, Time, Transmit, Verdict,
 };
 
 use super::input::InputBuffer;
@@ -336,7 +336,8 @@ impl Graph {
         if let Some(outages) = &mut self.outages {
             if outages.interrupt(link, now, now) {
                 let original = packet.original.is_some();
-                observer.frame(Some(LinkDirection { from, to }), &packet.bytes);
+                let link = Some(LinkDirection { from, to });
+                observer.frame(&Frame::new(link, &packet.bytes).original(original));
                 observer.event(now, from, &Event::FrameLost { receiver: Some(to), original });
                 return;
             }
@@ -352,25 +353,27 @@ impl Graph {
         let wire = wire as usize;
         let limit = self.queue(link);
         let mut fate = self.wires[wire].put(now, bytes, limit, packet.original, seeds);
-        if let (Fate::Arrives(at), Some(outages)) = (fate, &self.outages)
-            && outages.interrupt(link, now, at)
+        if let (Fate::Arrives(passage), Some(outages)) = (fate, &self.outages)
+            && outages.interrupt(link, now, passage.arrives)
         {
-            fate = Fate::Lost;
+            fate = Fate::Lost(passage);
         }
-        let mut tell = |event| {
-            observer.frame(Some(LinkDirection { from, to }), &packet.bytes);
+        let original = packet.original.is_some();
+        let frame = Frame::new(Some(LinkDirection { from, to }), &packet.bytes).original(original);
+        let mut tell = |frame, event| {
+            observer.frame(&frame);
             observer.event(now, from, &event);
         };
         match fate {
-            Fate::Discarded => tell(Event::FrameDiscarded),
-            Fate::Lost => {
-                tell(Event::FrameSent { bytes: bytes as u32 });
-                tell(Event::FrameLost { receiver: Some(to), original: packet.original.is_some() });
+            Fate::Discarded => tell(frame, Event::FrameDiscarded),
+            Fate::Lost(passage) => {
+                tell(frame.passing(passage), Event::FrameSent { bytes: bytes as u32 });
+                tell(frame.passing(passage), Event::FrameLost { receiver: Some(to), original });
             }
-            Fate::Arrives(at) => {
-                tell(Event::FrameSent { bytes: bytes as u32 });
+            Fate::Arrives(passage) => {
+                tell(frame.passing(passage), Event::FrameSent { bytes: bytes as u32 });
                 let hop = Hop { packet: packet.clone(), to, target, ingress: Some(ingress), scope };
-                self.pending.push(at, Pending::Arrives(hop));
+                self.pending.push(passage.arrives, Pending::Arrives(hop));
             }
         }
     }
@@ -571,7 +574,8 @@ impl Network for Graph {
                 None => {
                     let event = Event::Dropped { reason: DropReason::Implosion };
                     let link = hop.ingress.and_then(|ingress| self.link_to(hop.to, ingress));
-                    observer.frame(link, &hop.packet.bytes);
+                    observer
+                        .frame(&Frame::new(link, &hop.packet.bytes).original(hop.packet.original.is_some()));
                     observer.event(now, hop.to, &event);
                 }
             }

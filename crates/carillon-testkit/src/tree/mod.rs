@@ -7,7 +7,7 @@ mod sender;
 
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, DeliveryGuarantee, Format, HeaderBytes, Helpers, Input,
-    Kind, Machine, Parameter, ParsedPacket, ProtocolEntry, Remainder, Role,
+    Kind, Machine, PacketKind, PacketSummary, Parameter, ParsedPacket, ProtocolEntry, Remainder, Role,
 };
 use carillon_wire::Envelope;
 
@@ -32,7 +32,7 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     ..ProtocolEntry::PLAIN
 };
 
-static FORMAT: Format = Format { name: "test-tree", fuzzed, read, golden: &[] };
+static FORMAT: Format = Format { name: "test-tree", fuzzed, read, summary, golden: &[] };
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -72,6 +72,14 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     emit(association, packet_type, number, payload, &mut again);
     let line = format!("type {packet_type} number {number}");
     Ok(ParsedPacket::new(&line, again, bytes.len(), Remainder::Empty))
+}
+
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    let (packet_type, _, number) = parse(bytes)?;
+    Some(match packet_type {
+        DATA => PacketSummary::about("data", PacketKind::Data, number),
+        _ => PacketSummary::new("ack", PacketKind::Acknowledgment),
+    })
 }
 
 const PROTOCOL: u8 = 202;

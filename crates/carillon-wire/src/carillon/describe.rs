@@ -1,6 +1,8 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{
     ClosedBlock, ClosedBlocks, CodedBlock, IncompleteBlock, IncompleteBlocks, Packet, Poll, PolledReceivers,
@@ -9,7 +11,7 @@ use super::{
 use crate::map::Map;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "carillon", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "carillon", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields and small numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -92,6 +94,19 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data, Repair};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { sequence, .. } => PacketSummary::about("data", Data, sequence),
+        Packet::Repair { .. } => PacketSummary::new("repair", Repair),
+        Packet::Xor { .. } => PacketSummary::new("xor", Repair),
+        Packet::Poll { .. } => PacketSummary::new("poll", Control),
+        Packet::Status { .. } => PacketSummary::new("status", Acknowledgment),
+    })
 }
 
 /// Golden vectors: one packet of each type.

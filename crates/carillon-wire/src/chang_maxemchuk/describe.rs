@@ -1,12 +1,14 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{Ack, Body, Datagram, Id, Packet};
 use crate::reformation;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "chang_maxemchuk", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "chang_maxemchuk", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields: most ranks belong to other members, and most numbers are small.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -52,6 +54,28 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data, Repair, Request};
+    let packet = match Datagram::parse(bytes).ok()?.1 {
+        Datagram::Normal(packet) => packet.body,
+        Datagram::Reformation(packet) => return Some(PacketSummary::new(packet.name(), Control)),
+    };
+    Some(match packet {
+        Body::Msg { id, .. } => PacketSummary::about("msg", Data, id.number),
+        Body::Ack(Ack { message: Some(id), .. }) => PacketSummary::about("ack", Acknowledgment, id.number),
+        Body::Ack(_) => PacketSummary::new("ack", Acknowledgment),
+        Body::Repair { ack: Ack { message: Some(id), .. }, .. } => {
+            PacketSummary::about("repair", Repair, id.number)
+        }
+        Body::Repair { .. } => PacketSummary::new("repair", Repair),
+        Body::Confirm { .. } => PacketSummary::new("confirm", Control),
+        Body::Retrans { .. } => PacketSummary::new("retrans", Request),
+        Body::RetransMessage(id) => PacketSummary::about("retrans", Request, id.number),
+        Body::Purged { .. } => PacketSummary::new("purged", Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

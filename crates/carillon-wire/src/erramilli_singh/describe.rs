@@ -1,11 +1,13 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{Packet, Progress};
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "erramilli_singh", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "erramilli_singh", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields: most ranks belong to other members, and most numbers are small.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -40,6 +42,19 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Control, Data, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { sequence, .. } => PacketSummary::about("data", Data, sequence),
+        Packet::Status(_) => PacketSummary::new("status", Control),
+        Packet::Sanity(_) => PacketSummary::new("sanity", Control),
+        Packet::Nak { expected, .. } => PacketSummary::about("nak", Request, expected),
+        Packet::Choke { .. } => PacketSummary::new("choke", Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

@@ -1,11 +1,13 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, PortId, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, PortId, Remainder,
+};
 
 use super::{Data, Offer, Packet, Progress, Request, TurningPoint};
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "lms", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "lms", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields, mostly small numbers and turning points that are nodes.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -58,6 +60,23 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Control, Data, Repair, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data(data) => PacketSummary::about("data", Data, data.sequence),
+        Packet::Repair(data) => PacketSummary::about("repair", Repair, data.sequence),
+        Packet::Dmcast { data, .. } => PacketSummary::about("dmcast", Repair, data.sequence),
+        Packet::Req(request) => PacketSummary::about("req", Request, request.lo),
+        Packet::SrcRefresh(_) => PacketSummary::new("src_refresh", Control),
+        Packet::Refresh(_) => PacketSummary::new("refresh", Control),
+        Packet::Leave => PacketSummary::new("leave", Control),
+        Packet::Setup { .. } => PacketSummary::new("setup", Control),
+        Packet::Spm { .. } => PacketSummary::new("spm", Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

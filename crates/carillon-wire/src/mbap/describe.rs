@@ -1,11 +1,13 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::Packet;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "mbap", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "mbap", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with mostly small sequence numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -38,6 +40,19 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers. Numbers modulo 2n name no message.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Data, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { .. } => PacketSummary::new("data", Data),
+        Packet::Timed { .. } => PacketSummary::new("timed", Data),
+        Packet::Poll { .. } => PacketSummary::new("poll", Data),
+        Packet::Ack { .. } => PacketSummary::new("ack", Acknowledgment),
+        Packet::Nak { .. } => PacketSummary::new("nak", Request),
+    })
 }
 
 /// Golden vectors: one packet of each type.

@@ -1,11 +1,13 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::Packet;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "msaw", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "msaw", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -41,6 +43,21 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers. Numbers modulo 2 or 256 name no message.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { .. } => PacketSummary::new("data", Data),
+        Packet::Timed { .. } => PacketSummary::new("timed", Data),
+        Packet::Numbered { .. } => PacketSummary::new("numbered", Data),
+        Packet::Ack { .. } | Packet::AckUpTo { .. } => PacketSummary::new("ack", Acknowledgment),
+        Packet::Announce { .. } => PacketSummary::new("announce", Control),
+        Packet::Poll { .. } => PacketSummary::new("poll", Control),
+        Packet::Nak { .. } => PacketSummary::new("nak", Request),
+    })
 }
 
 /// Golden vectors: one packet of each type.

@@ -1,6 +1,8 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Forgery, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{ChildSet, Packet, Poll, RESP_LEN, Resp};
 use crate::envelope::Envelope;
@@ -8,7 +10,7 @@ use crate::feedback::{clear, raise};
 use crate::map::Map;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "pf", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "pf", fuzzed, read, summary, golden: GOLDEN };
 
 /// Forges a response in place.
 pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
@@ -83,6 +85,18 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { seq, poll: None, .. } => PacketSummary::about("data", Data, seq),
+        Packet::Data { seq, poll: Some(_), .. } => PacketSummary::about("datapoll", Data, seq),
+        Packet::Poll { .. } => PacketSummary::new("poll", Control),
+        Packet::Resp(_) => PacketSummary::new("resp", Acknowledgment),
+    })
 }
 
 /// Golden vectors: one packet of each type.

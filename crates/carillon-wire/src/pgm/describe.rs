@@ -1,11 +1,13 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "pgm", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "pgm", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields, small numbers or any.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -63,6 +65,23 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let mut again = Vec::new();
     packet.emit(&mut again);
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), Remainder::UnknownFields))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Control, Data, Repair, Request};
+    let packet = Packet::parse(bytes).ok()?.body;
+    Some(match packet {
+        Body::Odata(data) => PacketSummary::about("odata", Data, data.sqn),
+        Body::Rdata(data) => PacketSummary::about("rdata", Repair, data.sqn),
+        Body::Nak(nak) => PacketSummary::about("nak", Request, nak.sqn),
+        Body::Nnak(nak) => PacketSummary::about("n-nak", Request, nak.sqn),
+        Body::Ncf(nak) => PacketSummary::about("ncf", Control, nak.sqn),
+        Body::Spm(_) => PacketSummary::new("spm", Control),
+        Body::Spmr => PacketSummary::new("spmr", Control),
+        Body::Poll(_) => PacketSummary::new("poll", Control),
+        Body::Polr { .. } => PacketSummary::new("polr", Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

@@ -1,6 +1,8 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Forgery, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{ACK_LEN, Ack, Packet};
 use crate::envelope::Envelope;
@@ -8,7 +10,7 @@ use crate::feedback::{clear, raise};
 use crate::map::Map;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "rmtp", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "rmtp", fuzzed, read, summary, golden: GOLDEN };
 
 /// Forges an acknowledgment in place.
 pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
@@ -70,6 +72,20 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { sequence, .. } => PacketSummary::about("data", Data, sequence),
+        Packet::Ack(_) => PacketSummary::new("ack", Acknowledgment),
+        Packet::AckTxnow(_) => PacketSummary::new("ack_txnow", Request),
+        Packet::RttMeasure { .. } => PacketSummary::new("rtt_measure", Control),
+        Packet::RttAck { .. } => PacketSummary::new("rtt_ack", Control),
+        Packet::SndAckTome { .. } => PacketSummary::new("snd_ack_tome", Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

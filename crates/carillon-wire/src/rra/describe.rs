@@ -1,12 +1,14 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{AckRequest, Packet};
 use crate::map::Map;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "rra", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "rra", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields and mostly small numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -44,6 +46,17 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data { sequence, .. } => PacketSummary::about("data", Data, sequence),
+        Packet::Poll { .. } => PacketSummary::new("poll", Control),
+        Packet::Ack { .. } => PacketSummary::new("ack", Acknowledgment),
+    })
 }
 
 /// Golden vectors: one packet of each type.

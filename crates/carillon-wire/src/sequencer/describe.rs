@@ -1,12 +1,14 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{Body, Packet, Report, Status};
 use crate::reformation;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "sequencer", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "sequencer", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with mostly small views and sequence numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -69,6 +71,28 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     };
     let rest = if runs_to_the_end { Remainder::Empty } else { Remainder::Padding };
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), rest))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data, Repair, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    let name = packet.name();
+    let body = match packet {
+        Packet::Normal { body, .. } => body,
+        Packet::Reformation(_) => return Some(PacketSummary::new(name, Control)),
+    };
+    Some(match body {
+        Body::Request { message, .. } => PacketSummary::about(name, Data, message),
+        Body::Ordered { message, payload: Some(_), .. } => PacketSummary::about(name, Data, message),
+        // Orders a message that its source has broadcast.
+        Body::Ordered { message, payload: None, .. } => PacketSummary::about(name, Control, message),
+        Body::Fetched { message, .. } => PacketSummary::about(name, Repair, message),
+        Body::Retrans { .. } | Body::Fetch { .. } => PacketSummary::new(name, Request),
+        Body::Report { kind: Report::AliveReq, .. } => PacketSummary::new(name, Control),
+        Body::Report { .. } => PacketSummary::new(name, Acknowledgment),
+        Body::Status { .. } | Body::Gone { .. } => PacketSummary::new(name, Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

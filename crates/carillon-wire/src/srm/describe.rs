@@ -1,11 +1,13 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{Answer, Data, Entries, Entry, Packet, Request, Session};
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "srm", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "srm", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets from any member and from a non-member.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -60,6 +62,18 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
         packet.wire_len(),
         if padded { Remainder::Padding } else { Remainder::Empty },
     ))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Control, Data, Repair, Request};
+    let (_, packet) = Packet::parse(bytes).ok()?;
+    Some(match packet {
+        Packet::Data(data) => PacketSummary::about("data", Data, data.sequence),
+        Packet::Repair { data, .. } => PacketSummary::about("repair", Repair, data.sequence),
+        Packet::Request(request) => PacketSummary::about("request", Request, request.sequence),
+        Packet::Session(_) => PacketSummary::new("session", Control),
+    })
 }
 
 /// Golden vectors: one packet of each type.

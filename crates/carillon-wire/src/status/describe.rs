@@ -1,6 +1,8 @@
 //! Self-descriptions of the formats, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Forgery, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Forgery, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{Family, Packet, STATUS_LEN, Status};
 use crate::envelope::Envelope;
@@ -30,6 +32,7 @@ macro_rules! format {
             name: $family.name(),
             fuzzed: |input, session, buf| fuzzed($family, input, session, buf),
             read: |bytes| read($family, bytes),
+            summary: |bytes| summary($family, bytes),
             golden: &[
                 Golden {
                     line: concat!($word, " status seq 9 lower 513 done 512 echo 77 held 1500 age 250 buffer 24 k 2 map 0xe"),
@@ -114,4 +117,16 @@ fn read(family: Family, bytes: &[u8]) -> Result<ParsedPacket, String> {
     let rest = if matches!(packet, Packet::Data { .. }) { Remainder::Empty } else { Remainder::Padding };
     let line = std::format!("{} {packet}", family.name());
     Ok(ParsedPacket::new(&line, again, packet.wire_len(), rest))
+}
+
+/// Summarizes a packet for viewers.
+fn summary(family: Family, bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data};
+    let (_, packet) = Packet::parse(family, bytes).ok()?;
+    Some(match packet {
+        Packet::Data { block, .. } => PacketSummary::about("data", Data, block),
+        Packet::Status(_) => PacketSummary::new("status", Acknowledgment),
+        Packet::Order { .. } => PacketSummary::new("order", Control),
+        Packet::State { .. } => PacketSummary::new("state", Control),
+    })
 }

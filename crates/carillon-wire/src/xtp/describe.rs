@@ -1,6 +1,8 @@
 //! Self-description of the format, for suites and fuzz targets.
 
-use carillon_core::{AssociationId, Format, Golden, Input, ParsedPacket, Remainder};
+use carillon_core::{
+    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
+};
 
 use super::{
     Address, AddressForm, Body, Common, Data, Diag, Handover, Packet, RTN, Rates, Spans, Traffic, key_of,
@@ -8,7 +10,7 @@ use super::{
 };
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "xtp", fuzzed, read, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "xtp", fuzzed, read, summary, golden: GOLDEN };
 
 /// Makes packets with fuzzed fields, with small positions in the stream or any.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
@@ -69,6 +71,23 @@ fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let mut again = Vec::new();
     packet.emit(&mut again);
     Ok(ParsedPacket::new(&packet, again, packet.wire_len(), Remainder::Empty))
+}
+
+/// Summarizes a packet for viewers. Positions in the stream name no message.
+fn summary(bytes: &[u8]) -> Option<PacketSummary> {
+    use PacketKind::{Acknowledgment, Control, Data, Request};
+    let packet = Packet::parse(bytes).ok()?;
+    let name = packet.name();
+    Some(match packet.body {
+        Body::Data(_) | Body::First(..) => PacketSummary::new(name, Data),
+        // Lists the missing spans of the stream.
+        Body::Ecntl(..) => PacketSummary::new(name, Request),
+        // Status of a receiver.
+        Body::Cntl(_) if packet.key & RTN != 0 => PacketSummary::new(name, Acknowledgment),
+        Body::Cntl(_) | Body::Tcntl(..) | Body::Jcntl(..) | Body::Join(_) | Body::Diag(_) => {
+            PacketSummary::new(name, Control)
+        }
+    })
 }
 
 /// Golden vectors: one packet of each format, as the public dissector reads them.

@@ -1,0 +1,52 @@
+//! Summaries of the golden packets, which viewers draw.
+
+use std::collections::BTreeMap;
+
+use carillon_core::{Format, PacketKind};
+use carillon_proto::REGISTRY;
+
+fn golden_packets(format: &Format) -> Vec<Vec<u8>> {
+    let of = |hex: &str| {
+        let digits: Vec<char> = hex.chars().filter(char::is_ascii_hexdigit).collect();
+        let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).expect("two digits");
+        digits.chunks(2).map(byte).collect()
+    };
+    format.golden.iter().map(|golden| of(golden.hex)).collect()
+}
+
+#[test]
+fn each_golden_packet_has_a_kind_and_its_name() {
+    for entry in REGISTRY {
+        let mut kinds = BTreeMap::new();
+        for packet in golden_packets(entry.format) {
+            let name = entry.format.packet_name(&packet).expect("a golden packet");
+            let summary = (entry.format.summary)(&packet).unwrap_or_else(|| panic!("{}: {name}", entry.name));
+            // The text of this protocol puts the view before the name.
+            if name != "view" {
+                assert_eq!(summary.name, name, "{}", entry.name);
+            }
+            let kind = *kinds.entry(summary.name).or_insert(summary.kind);
+            assert_eq!(kind, summary.kind, "{}: {name} has two kinds", entry.name);
+        }
+        assert!(kinds.values().any(|kind| *kind == PacketKind::Data), "{}: {kinds:?}", entry.name);
+        assert!((entry.format.summary)(b"no packet").is_none(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn summary_has_the_number_of_the_message() {
+    let entry = REGISTRY.iter().find(|entry| entry.name == "pgm").expect("the registry has PGM");
+    let numbers: BTreeMap<_, _> = golden_packets(entry.format)
+        .iter()
+        .filter_map(|packet| (entry.format.summary)(packet))
+        .filter_map(|summary| Some((summary.name, (summary.kind.name(), summary.message?.0))))
+        .collect();
+    let expected = [
+        ("odata", ("data", 330_677_748)),
+        ("rdata", ("repair", 856_670_747)),
+        ("nak", ("request", 1_296_693_561)),
+        ("n-nak", ("request", 950_087_978)),
+        ("ncf", ("control", 2_827_466_615)),
+    ];
+    assert_eq!(numbers, BTreeMap::from(expected));
+}
