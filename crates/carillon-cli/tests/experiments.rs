@@ -51,6 +51,9 @@ fn results_are_drawn_and_not_replaced_without_being_asked() {
     let plot = carillon(dir, &["plot", "results", "--y", "message_latency_s", "--out", "figure"]);
     assert_eq!(text(&plot.stdout), "figure.svg\nfigure.png\n", "{plot:?}");
     assert!(std::fs::read(dir.join("figure.png")).unwrap().starts_with(b"\x89PNG"));
+    let plot = carillon(dir, &["plot", "results", "--y", "message_latency_s", "--out", "figure.pdf"]);
+    assert_eq!(text(&plot.stdout), "figure.pdf\n", "{plot:?}");
+    assert!(std::fs::read(dir.join("figure.pdf")).unwrap().starts_with(b"%PDF"));
     let report = carillon(dir, &["report", "results"]);
     assert_eq!(text(&report.stdout), "results/report.html\n", "{report:?}");
     let page = std::fs::read_to_string(dir.join("results/report.html")).unwrap();

@@ -1,6 +1,6 @@
 //! Figures: their description as JSON, their drawing as SVG and PNG.
 
-use carillon_lab::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series, png, svg};
+use carillon_lab::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series, pdf, png, svg};
 
 fn figure() -> Figure {
     let series = |name: &str, colour, marks| Series { name: name.into(), colour, marks };
@@ -56,6 +56,37 @@ fn the_drawing_is_the_same_each_time_and_well_formed() {
 }
 
 #[test]
+fn a_pdf_has_one_page_with_every_path_and_text_of_the_drawing() {
+    let bytes = pdf(&figure()).unwrap();
+    assert_eq!(bytes, pdf(&figure()).unwrap());
+    assert!(bytes.starts_with(b"%PDF-") && bytes.ends_with(b"%%EOF"));
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("/Count 1") && text.contains("/Title (Small & <plain>)"), "{text}");
+
+    // The only stream: the operators of the page, one to a line.
+    let after = |mark: &[u8]| bytes.windows(mark.len()).position(|part| part == mark).unwrap() + mark.len();
+    let stream = &bytes[after(b"stream\n")..after(b"\nendstream") - b"\nendstream".len()];
+    let page = miniz_oxide::inflate::decompress_to_vec_zlib(stream).unwrap();
+    let page = String::from_utf8_lossy(&page);
+    let count =
+        |operator: &str| page.lines().filter(|line| line.split(' ').next_back() == Some(operator)).count();
+    assert_eq!(count("q"), count("Q"));
+    assert!(page.contains("(Message latency (bit times)) Tj"), "{page}");
+
+    // Shapes of the SVG are painted paths here, except a line through one point. A text has a path of its letters.
+    let drawing = svg(&figure());
+    let tags = ["<rect", "<line", "<polyline", "<path", "<circle", "<polygon"];
+    let is_point =
+        |line: &str| line.starts_with("<polyline") && !line.split('"').nth(1).unwrap().contains(' ');
+    let is_shape = |line: &&str| tags.iter().any(|tag| line.starts_with(tag)) && !is_point(line);
+    let shapes = drawing.lines().filter(is_shape).count();
+    let painted: usize = ["f", "f*", "S", "B", "B*"].map(count).iter().sum();
+    let texts = drawing.matches("<text").count();
+    assert_eq!(count("Tj"), texts);
+    assert_eq!(painted, shapes + texts, "{drawing}");
+}
+
+#[test]
 fn text_is_drawn_without_fonts_of_the_system() {
     let nameless = Figure { title: String::new(), notes: vec![String::new()], ..figure() };
     assert_ne!(png(&figure(), 1.0).unwrap(), png(&nameless, 1.0).unwrap());
@@ -71,6 +102,7 @@ fn nothing_to_draw_and_logarithmic_axes_are_drawn_too() {
         let text = svg(&figure);
         assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
         png(&figure, 1.0).unwrap();
+        pdf(&figure).unwrap();
     }
 }
 

@@ -133,7 +133,7 @@ fn what_is_not_there_is_refused_with_what_is() {
     let (_dir, folder) = folder("group.receivers,protocol.name", ROWS);
     let folders = [folder];
     let refused = |spec: &PlotSpec| figures(&folders, spec).unwrap_err().to_string();
-    assert_eq!(refused(&spec("")), "--y : no such metric; there are latency_s, absent");
+    assert_eq!(refused(&spec("")), "give --y METRIC; there are latency_s, absent");
     assert!(refused(&spec("absent")).contains("has no samples"));
     let x = PlotSpec { x: Some("loss".into()), ..spec("latency_s") };
     assert!(refused(&x).contains("--x loss: no such column; there are group.receivers, protocol.name"));

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use carillon_lab::plot::{Figure, Folder, Intervals, PlotSpec, figures, panels_png, panels_svg};
+use carillon_lab::plot::{Figure, Folder, Intervals, PlotSpec, figures, panels_pdf, panels_png, panels_svg};
 
 /// Draw result folders: a metric over a swept key, as SVG and PNG.
 #[derive(Debug, clap::Args)]
@@ -58,7 +58,7 @@ pub struct Args {
     /// Heading of the figure.
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
-    /// File to write: FILE.svg, FILE.png, or another name for both [default: METRIC-over-KEY].
+    /// File to write: FILE.svg, FILE.png, FILE.pdf, or another name for SVG and PNG [default: METRIC-over-KEY].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print the description of the figure (docs/reference/experiments.md), one line for each panel, and write nothing.
@@ -112,6 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let path = PathBuf::from(format!("{}.{extension}", stem.display()));
         let bytes = match *extension {
             "svg" => panels_svg(&panels).into_bytes(),
+            "pdf" => panels_pdf(&panels)?,
             _ => panels_png(&panels, PIXELS)?,
         };
         std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
@@ -135,6 +136,7 @@ fn target(out: Option<&Path>, panels: &[Figure]) -> (PathBuf, &'static [&'static
     match out.extension().and_then(|extension| extension.to_str()) {
         Some("svg") => (out.with_extension(""), &["svg"]),
         Some("png") => (out.with_extension(""), &["png"]),
+        Some("pdf") => (out.with_extension(""), &["pdf"]),
         _ => (out.to_owned(), &["svg", "png"]),
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use carillon_lab::plan::Run;
-use carillon_lab::plot::{Figure, png, svg};
+use carillon_lab::plot::{Figure, pdf, png, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
     EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching, read,
@@ -170,6 +170,7 @@ fn write_figure(dir: &Path, figure: &Figure) -> anyhow::Result<()> {
     let file = |extension: &str| dir.join(format!("{}.{extension}", figure.id));
     write(&file("svg"), svg(figure))?;
     write(&file("png"), png(figure, PIXELS)?)?;
+    write(&file("pdf"), pdf(figure)?)?;
     write(&file("json"), serde_json::to_string_pretty(figure)? + "\n")
 }
 

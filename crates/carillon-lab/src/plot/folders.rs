@@ -200,8 +200,11 @@ pub fn figures(folders: &[Folder], spec: &PlotSpec) -> Result<Vec<Figure>, PlotE
         all.iter().copied().filter(|entry| entry.numbers().metric == spec.y).collect();
     if of_metric.is_empty() {
         let metrics = distinct(all.iter().map(|entry| entry.numbers().metric.clone()));
-        let what = format!("--y {}: no such metric; there are {}", spec.y, metrics.join(", "));
-        return Err(PlotError::Asked(what));
+        let metrics = metrics.join(", ");
+        return Err(PlotError::Asked(match spec.y.as_str() {
+            "" => format!("give --y METRIC; there are {metrics}"),
+            unknown => format!("--y {unknown}: no such metric; there are {metrics}"),
+        }));
     }
     let mut chosen = of_metric;
     for (key, wanted) in &spec.only {

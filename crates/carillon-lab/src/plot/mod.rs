@@ -1,18 +1,22 @@
-//! Figures: a description, and its drawing as SVG and PNG.
+//! Figures: a description, and its drawing as SVG, PNG and PDF.
 //!
 //! A [`Figure`] is plain data. Another program can draw the same figure from its JSON; the format is in
 //! `docs/reference/experiments.md`. Equal figures give equal bytes.
 
 mod axis;
+mod drawing;
 mod folders;
 mod overview;
+mod pdf;
 mod png;
 mod svg;
 
 use serde::{Deserialize, Serialize};
 
+pub use drawing::DrawingError;
 pub use folders::{Folder, Intervals, PlotError, PlotSpec, figures};
-pub use png::{PngError, panels_png, png};
+pub use pdf::{panels_pdf, pdf};
+pub use png::{panels_png, png};
 pub use svg::{escape, panels_svg, svg};
 
 /// A figure with one pair of axes.
