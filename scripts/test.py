@@ -29,7 +29,7 @@ Program = tuple[str, str, str]
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 CARGO = os.environ.get("CARGO", "cargo")
 # Crates that read no clock: load on the machine does not change what their tests find.
-TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-testkit"]
+TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit"]
 # Compiled with optimisation these unit tests take five times as long as without, far more than they gain by it: the others
 # begin while they are built.
 PLAIN = "carillon-proto"

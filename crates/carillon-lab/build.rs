@@ -6,7 +6,7 @@ use std::path::Path;
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
     let mut list = String::from("&[\n");
-    for folder in ["reproduce", "plans", "published", "measured", "topologies"] {
+    for folder in ["reproduce", "plans", "published", "measured"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
         let entries = std::fs::read_dir(root.join(folder)).expect("experiments/ is part of the repository");
         let mut names: Vec<String> =

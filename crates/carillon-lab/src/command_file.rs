@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
+use crate::inputs;
 use crate::scenario::{ScenarioError, ScenarioFile};
 
 /// A command file as read.
@@ -96,7 +97,12 @@ impl CommandFile {
             ("run".into(), Table::from_iter([("replications".into(), Value::from(repetitions))]).into()),
         ]);
         Ok(CommandFile {
-            scenario: ScenarioFile::from_table(origin, table)?,
+            scenario: ScenarioFile::from_table_with(
+                origin,
+                table,
+                inputs::beside(origin),
+                carillon_proto::REGISTRY,
+            )?,
             statistics: variables.text("STATSFILE").unwrap_or_else(|| "statsfile".into()),
             log: variables.text("LOGFILE"),
         })

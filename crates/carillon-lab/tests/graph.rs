@@ -1,6 +1,7 @@
 //! Scenarios on routed networks: resolved values, and errors.
 
 use carillon_core::{NetworkKind, NoObserver};
+use carillon_lab::inputs;
 use carillon_lab::plan::Plan;
 use carillon_lab::run::{RunResult, run_one};
 use carillon_lab::scenario::ScenarioFile;
@@ -96,7 +97,7 @@ fn a_file_is_found_beside_the_scenario() {
     std::fs::write(folder.path().join("mine.edges"), "0 1 5\n1 2 5\n").unwrap();
     let scenario = folder.path().join("x.toml");
     let text = text("topology = \"mine.edges\"", "", "messages = 1");
-    let parse = || ScenarioFile::parse(scenario.to_str().unwrap(), &text);
+    let parse = || inputs::parse(scenario.to_str().unwrap(), &text);
     let error = parse().unwrap_err().to_string();
     assert!(error.contains("mine.roles"), "{error}");
     std::fs::write(folder.path().join("mine.roles"), "nodes 3\nsource 0\nreceiver 2\n").unwrap();
@@ -121,7 +122,7 @@ fn a_file_of_gt_itm_is_known_by_its_content() {
     let parse = |name: &str, content: &str| {
         std::fs::write(folder.path().join(name), content).unwrap();
         let network = format!("topology = \"{name}\"\nhost_delay = \"2 ms\"\n[group]\nreceivers = 2");
-        let file = ScenarioFile::parse(scenario.to_str().unwrap(), &text(&network, "", "messages = 1"))?;
+        let file = inputs::parse(scenario.to_str().unwrap(), &text(&network, "", "messages = 1"))?;
         let plan = Plan::new(&file)?;
         Ok::<_, Box<dyn std::error::Error>>(plan.runs[0].scenario.network.graph().unwrap().topology.clone())
     };
@@ -158,7 +159,7 @@ fn hosts_are_placed_on_files_of_other_tools() {
     let scenario = folder.path().join("x.toml");
     let parse = |network: &str| {
         let network = format!("{network}\n[group]\nreceivers = 2");
-        let file = ScenarioFile::parse(scenario.to_str().unwrap(), &text(&network, "", "messages = 1"))?;
+        let file = inputs::parse(scenario.to_str().unwrap(), &text(&network, "", "messages = 1"))?;
         let plan = Plan::new(&file)?;
         Ok::<_, Box<dyn std::error::Error>>(plan.runs[0].scenario.network.graph().unwrap().topology.clone())
     };
@@ -194,7 +195,7 @@ fn links_fail_and_recover() {
     let parse = |keys: &str| {
         let network = format!("topology = \"net.edges\"\n{keys}");
         let workload = "messages = 20\nrate = \"10 packet/s\"";
-        let file = ScenarioFile::parse(scenario.to_str().unwrap(), &text(&network, "", workload))?;
+        let file = inputs::parse(scenario.to_str().unwrap(), &text(&network, "", workload))?;
         let plan = Plan::new(&file)?;
         let result = run_one(&plan.runs[0], &mut NoObserver)?;
         let latencies =

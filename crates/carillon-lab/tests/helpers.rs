@@ -8,7 +8,7 @@ use carillon_core::{
 use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
 use carillon_lab::run::{RunResult, run_one};
-use carillon_lab::scenario::{Scenario, ScenarioFile};
+use carillon_lab::scenario::{Inputs, Scenario, ScenarioFile};
 use carillon_testkit::TREE;
 
 /// Variants of the tree protocol: one that requires helpers, one with requests by receivers, one without helpers.
@@ -29,7 +29,7 @@ fn file(network: &str, group: &str, protocol: &str) -> Result<ScenarioFile, Stri
         "name = \"x\"\n[network]\n{network}\n[loss]\nmodel = \"bernoulli\"\n{lossy}\n[group]\n{receivers}{group}\n\
          [protocol]\nname = \"{protocol}\"\nwait = \"300 ms\"\n[workload]\nmessages = 60\nmessage_bytes = 1000\n"
     );
-    ScenarioFile::parse_with("x.toml", &text, PROTOCOLS).map_err(|error| error.to_string())
+    ScenarioFile::parse_with("x.toml", &text, Inputs::default(), PROTOCOLS).map_err(|error| error.to_string())
 }
 
 fn the_run(network: &str, group: &str, protocol: &str) -> Run {

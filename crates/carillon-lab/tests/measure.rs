@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use carillon_core::{Event, MessageId, NoObserver, NodeId, Observer, Time};
+use carillon_lab::inputs;
 use carillon_lab::metrics::SubjectKind;
 use carillon_lab::plan::Plan;
 use carillon_lab::results::{Contents, Existing, SweepOptions, read_nodes, run_into};
@@ -112,7 +113,7 @@ fn latency_and_fairness_of_unequal_links_match_closed_forms() {
         .unwrap();
     let path = dir.path().join("unequal.toml");
 
-    let file = ScenarioFile::parse(path.to_str().unwrap(), text).unwrap();
+    let file = inputs::parse(path.to_str().unwrap(), text).unwrap();
     let result = run(&file, &mut NoObserver);
     // 10 ms on the wire.
     let latencies = [0.02, 0.04, 0.1];

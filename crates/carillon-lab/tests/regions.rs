@@ -3,7 +3,7 @@
 use carillon_core::{NoObserver, NodeId, ProtocolEntry};
 use carillon_lab::plan::Plan;
 use carillon_lab::run::{RunResult, run_one};
-use carillon_lab::scenario::{Scenario, ScenarioFile};
+use carillon_lab::scenario::{Inputs, Scenario, ScenarioFile};
 use carillon_testkit::TREE;
 
 /// The source is 0, the backbone 1; exchanges are 2 and 3, and 4 and 5 below 2; 6 receives at 2, 7 to 9 at 3, 10 at
@@ -28,7 +28,7 @@ fn parse(network: &str, rest: &str, protocol: &str) -> Result<ScenarioFile, Stri
         "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"tree\"\n{network}\n{rest}\n[protocol]\n\
          name = \"{protocol}\"\n[workload]\nmessages = 40\nmessage_bytes = 1000\nrate = \"10 packet/s\"\nstart = \"4 s\"\n"
     );
-    ScenarioFile::parse_with("x.toml", &text, PROTOCOLS).map_err(|error| error.to_string())
+    ScenarioFile::parse_with("x.toml", &text, Inputs::default(), PROTOCOLS).map_err(|error| error.to_string())
 }
 
 fn scenario(network: &str, rest: &str) -> Scenario {
@@ -151,6 +151,8 @@ fn wrong_regions_are_refused_by_their_key() {
     }
     let lan = "name = \"x\"\n[network]\nkind = \"lan\"\n[group]\nreceivers = 2\nhelpers = \"exchanges\"\n[protocol]\n\
                name = \"test-tree\"\n[workload]\nmessages = 1\nmessage_bytes = 100\n";
-    let error = ScenarioFile::parse_with("x.toml", lan, PROTOCOLS).expect_err("a lan has none").to_string();
+    let error = ScenarioFile::parse_with("x.toml", lan, Inputs::default(), PROTOCOLS)
+        .expect_err("a lan has none")
+        .to_string();
     assert!(error.contains("`group.helpers` belongs to kind = \"graph\""), "{error}");
 }

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use carillon_core::{NetworkKind, NoObserver, ProtocolEntry};
+use carillon_lab::inputs;
 use carillon_lab::plan::Plan;
 use carillon_lab::run::{RunResult, run_one};
-use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
 
 /// A router, node 3, between hosts 0, 1, 2 and 4.
@@ -39,7 +39,7 @@ fn run(dir: &Path, entry: &ProtocolEntry, roles: &str) -> RunResult {
          [workload]\nmessages = 3\nmessage_bytes = 200\nrate = \"10 packet/s\"\n[run]\ntime_limit = \"1 min\"\n",
         entry.name
     );
-    let file = ScenarioFile::parse(dir.join("s.toml").to_str().unwrap(), &text).unwrap();
+    let file = inputs::parse(dir.join("s.toml").to_str().unwrap(), &text).unwrap();
     run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
 }
 
@@ -68,7 +68,7 @@ fn errors_of_topology_files_name_the_file_and_the_line() {
         fs::write(dir.path().join("m.roles"), roles).unwrap();
         let text = "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"m.edges\"\n[protocol]\nname = \"pgm\"\n\
                     [workload]\nmessages = 1\nmessage_bytes = 100\n";
-        ScenarioFile::parse(dir.path().join("s.toml").to_str().unwrap(), text).unwrap_err().to_string()
+        inputs::parse(dir.path().join("s.toml").to_str().unwrap(), text).unwrap_err().to_string()
     };
     for (edges, roles, expected) in [
         (EDGES, "nodes 5\nsource 0\nsource 1\nreceiver 2\n", "m.roles: line 3: a second source"),

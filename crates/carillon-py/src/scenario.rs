@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use carillon_lab::inputs;
 use carillon_lab::plan::Plan;
-use carillon_lab::scenario::{Inputs, ScenarioFile};
+use carillon_lab::scenario::ScenarioFile;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
@@ -29,7 +30,8 @@ impl Scenario {
     /// Reads TOML text; `origin` is its path or name in error messages.
     #[staticmethod]
     fn parse(origin: &str, text: &str) -> PyResult<Self> {
-        let file = ScenarioFile::parse_with(origin, text, entries()).map_err(scenario_error)?;
+        let file = ScenarioFile::parse_with(origin, text, inputs::beside(origin), entries())
+            .map_err(scenario_error)?;
         Ok(Scenario { file })
     }
 
@@ -46,7 +48,7 @@ impl Scenario {
         let table: Table =
             serde_json::from_str(document).map_err(|error| scenario_error(format!("{origin}: {error}")))?;
         let contents = files.into_iter().map(|(name, content)| (name, Arc::from(&content[..])));
-        let inputs = Inputs::new(folder, contents.collect());
+        let inputs = inputs::in_folder(folder, contents.collect());
         let file = ScenarioFile::from_table_with(origin, table, inputs, entries()).map_err(scenario_error)?;
         Ok(Scenario { file })
     }

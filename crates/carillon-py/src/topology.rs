@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carillon_core::{BitRate, NodeId, Probability};
-use carillon_lab::scenario::Inputs;
+use carillon_lab::inputs;
 use carillon_lab::topologies;
 use carillon_sim::graph::{Link, Topology};
 use pyo3::exceptions::PyValueError;
@@ -25,7 +25,7 @@ const MAX_NODES: usize = 10_000_000;
 /// have `default_delay`, in nanoseconds.
 #[pyfunction]
 pub fn read_topology(name: &str, folder: PathBuf, default_delay: u64) -> PyResult<PlainTopology> {
-    let inputs = Inputs::new(folder, Default::default());
+    let inputs = inputs::in_folder(folder, Default::default());
     let read =
         topologies::open(name, &inputs, Duration::from_nanos(default_delay)).map_err(scenario_error)?;
     let topology = read.topology;

@@ -2,7 +2,7 @@
 
 use carillon_core::{DropReason, Event, NodeId, Observer, ProtocolEntry, Time};
 use carillon_lab::plan::Plan;
-use carillon_lab::scenario::ScenarioFile;
+use carillon_lab::scenario::{Inputs, ScenarioFile};
 use carillon_testbed::{Medium, run_one};
 use carillon_testkit::{TREE, can_make_namespaces};
 
@@ -44,7 +44,8 @@ fn a_chain_of_helpers_repairs_over_sockets() {
     if !can_make_namespaces() {
         return;
     }
-    let file = ScenarioFile::parse_with("x.toml", SCENARIO, PROTOCOLS).expect("a scenario");
+    let file =
+        ScenarioFile::parse_with("x.toml", SCENARIO, Inputs::default(), PROTOCOLS).expect("a scenario");
     let run = Plan::new(&file).expect("a plan").runs.remove(0);
     let mut repairs = Repairs::default();
     let result = run_one(&run, Medium::Switched, &|| false, &mut repairs).expect("it comes to an end");

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use carillon_lab::command_file::CommandFile;
+use carillon_lab::inputs;
 use carillon_lab::log::TextLog;
 use carillon_lab::plan::Plan;
 use carillon_lab::results::{self, Contents, Writer};
@@ -98,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let is_scenario = args.file.extension().is_some_and(|extension| extension == "toml");
     // All settings are applied together: one of them may be valid only with another.
     let (file, command) = if is_scenario {
-        (ScenarioFile::parse_set(&origin, &text, &settings)?, None)
+        (ScenarioFile::parse_set(&origin, &text, &settings, inputs::beside(&origin))?, None)
     } else {
         if !CommandFile::recognises(&text) {
             let what = if ScenarioFile::recognises(&text) {

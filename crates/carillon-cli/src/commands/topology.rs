@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use carillon_lab::inputs;
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::{ScenarioFile, text_table};
 use carillon_lab::topologies::{self, Summary, Topology};
@@ -106,13 +107,14 @@ fn build(args: &Args, name: &str) -> anyhow::Result<(Arc<Topology>, Summary)> {
         let key = format!("network.{}", key.trim().trim_start_matches("network."));
         carillon_lab::scenario::set(&mut table, &key, value.trim());
     }
+    let inputs = inputs::beside("topology");
     // Without receivers, the routers of a file stay as they are.
     if args.receivers.is_none()
-        && let Some(routers) = topologies::routers(&table)?
+        && let Some(routers) = topologies::routers(&table, &inputs)?
     {
         return Ok(routers);
     }
-    let file = ScenarioFile::from_table("topology", table)?;
+    let file = ScenarioFile::from_table_with("topology", table, inputs, carillon_proto::REGISTRY)?;
     let plan = Plan::new(&file)?;
     let network = plan.runs.first().and_then(|run| run.scenario.network.graph()).context("no topology")?;
     let topology = network.topology.clone();

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use toml::{Table, Value};
 
+use crate::inputs;
 use crate::scenario::{ScenarioError, ScenarioFile};
 
 /// Value of a file that lives until the program ends (leaked on purpose): experiments are read once and copied
@@ -89,6 +90,6 @@ pub struct Source {
 impl Source {
     /// The scenario in it.
     pub fn scenario(&self) -> Result<ScenarioFile, ScenarioError> {
-        ScenarioFile::parse(&self.path, &self.text)
+        inputs::parse(&self.path, &self.text)
     }
 }

@@ -1,7 +1,5 @@
 //! Traces in files: everything that happened as JSON, or every datagram as a packet capture.
 
-pub mod frame;
-pub mod jsonl;
 pub mod pcapng;
 
 use std::fs::File;
@@ -12,7 +10,7 @@ use std::path::{Path, PathBuf};
 use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Observer, Time};
 use thiserror::Error;
 
-pub use jsonl::JsonLines;
+pub use carillon_run::trace::{JsonLines, frame};
 pub use pcapng::{Capture, CaptureOptions};
 
 /// A trace in a file, in the format its extension names.

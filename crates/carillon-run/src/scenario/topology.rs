@@ -197,15 +197,18 @@ pub(super) fn topology(
 
 /// Opens the file of a network, if it has no hosts, and keeps the components that the network names. It does not have
 /// to be connected.
-pub(crate) fn routers(origin: &str, table: &Table) -> Result<Option<Imported>, ScenarioError> {
+pub(crate) fn routers(
+    origin: &str,
+    table: &Table,
+    inputs: &Inputs,
+) -> Result<Option<Imported>, ScenarioError> {
     let network = document::typed(origin, table)?.network;
     let Some(name) = network.topology.as_deref().filter(|name| !GENERATORS.contains(name)) else {
         return Ok(None);
     };
     let delay = network.link_delay.map_or(DEFAULT_LINK_DELAY, |span| span.at(network.rate()));
     let of_key = |what: String| ScenarioError::new(origin, what);
-    let Imported { topology, domains, findings } =
-        files::open(name, &Inputs::default(), delay).map_err(of_key)?;
+    let Imported { topology, domains, findings } = files::open(name, inputs, delay).map_err(of_key)?;
     if !topology.has_no_hosts() {
         return Ok(None);
     }

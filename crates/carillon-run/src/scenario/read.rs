@@ -1,20 +1,18 @@
 //! Reading a scenario file, and setting keys on top of it.
 
-use std::path::Path;
-
 use carillon_core::ProtocolEntry;
 use toml::{Table, Value};
 
 use super::document::{self, Document};
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
-use super::inputs::{InputContents, Inputs};
+use super::inputs::Inputs;
 use super::sweep::{self, Axis};
 
 impl ScenarioFile {
-    /// Reads a scenario from TOML text; `origin` is its name in error messages.
+    /// Reads a scenario from TOML text; `origin` is its name in error messages. It cannot name files.
     pub fn parse(origin: &str, text: &str) -> Result<Self, ScenarioError> {
-        Self::parse_with(origin, text, carillon_proto::REGISTRY)
+        Self::parse_with(origin, text, Inputs::default(), carillon_proto::REGISTRY)
     }
 
     /// Returns true if a text looks like a scenario, independent of its file name: TOML with one of the sections.
@@ -23,21 +21,22 @@ impl ScenarioFile {
         toml::from_str::<Table>(text).is_ok_and(|table| sections.iter().any(|name| table.contains_key(*name)))
     }
 
-    /// Parses a scenario that may name these protocols.
+    /// Parses a scenario that may name these files and protocols.
     pub fn parse_with(
         origin: &str,
         text: &str,
+        inputs: Inputs,
         protocols: &'static [&'static ProtocolEntry],
     ) -> Result<Self, ScenarioError> {
         let document: Document =
             toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
         let table: Table = toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
-        Self::build(origin, text, table, document, inputs_beside(origin), protocols)
+        Self::build(origin, text, table, document, inputs, protocols)
     }
 
-    /// A scenario from a document that was made, not read.
+    /// A scenario from a document that was made, not read. It cannot name files.
     pub fn from_table(origin: &str, table: Table) -> Result<Self, ScenarioError> {
-        Self::from_table_with(origin, table, inputs_beside(origin), carillon_proto::REGISTRY)
+        Self::from_table_with(origin, table, Inputs::default(), carillon_proto::REGISTRY)
     }
 
     /// A scenario from a document that was made, the files that it names, and the protocols that it may name.
@@ -97,12 +96,17 @@ impl ScenarioFile {
 
     /// Reads a scenario on top of which keys are set, as by several `--set key=value`: all are set before anything is
     /// checked, so that they may supply what the file is missing.
-    pub fn parse_set(origin: &str, text: &str, settings: &[(&str, &str)]) -> Result<Self, ScenarioError> {
-        let error = match Self::parse(origin, text) {
+    pub fn parse_set(
+        origin: &str,
+        text: &str,
+        settings: &[(&str, &str)],
+        inputs: Inputs,
+    ) -> Result<Self, ScenarioError> {
+        let protocols = carillon_proto::REGISTRY;
+        let error = match Self::parse_with(origin, text, inputs.clone(), protocols) {
             Ok(file) => return file.with_all(settings),
             Err(error) => error,
         };
-        let protocols = carillon_proto::REGISTRY;
         let Ok(table) = toml::from_str::<Table>(text) else { return Err(error) };
         if settings.is_empty() {
             return Err(error);
@@ -111,7 +115,7 @@ impl ScenarioFile {
         let (table, place) = apply(table, &axes, settings)?;
         let place = format!("{origin} with {place}");
         let document = document::typed(&place, &table)?;
-        Self::build(&place, "", table, document, inputs_beside(origin), protocols)
+        Self::build(&place, "", table, document, inputs, protocols)
             .map(|file| ScenarioFile { origin: origin.to_owned(), ..file })
     }
 }
@@ -147,9 +151,3 @@ fn apply(
 
 /// Maximum number of runs of a plan: each run keeps its scenario in memory.
 const MAX_RUNS: usize = 100_000;
-
-/// Files in the folder of a scenario file.
-fn inputs_beside(origin: &str) -> Inputs {
-    let dir = Path::new(origin).parent().map(Path::to_owned).unwrap_or_default();
-    Inputs::new(dir, InputContents::new())
-}

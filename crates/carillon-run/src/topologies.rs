@@ -11,18 +11,22 @@ use carillon_sim::graph::generate::Domain;
 use carillon_sim::graph::import::{Findings, Format, Imported};
 
 use crate::scenario::{Inputs, ScenarioError};
-use crate::shipped;
 use toml::Table;
 
-/// Their names.
+/// Name and content of every shipped file, sorted by name.
+const FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/topologies.rs"));
+
+/// Names of the shipped topologies.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let name = |path: &'static str| path.strip_prefix("topologies/")?.strip_suffix(".edges");
-    shipped::FILES.iter().filter_map(move |(path, _)| name(path))
+    FILES.iter().filter_map(|(name, _)| name.strip_suffix(".edges"))
 }
 
 /// The edges and the roles of the one of this name.
 pub fn find(name: &str) -> Option<(&'static str, &'static str)> {
-    let file = |extension: &str| shipped::find(&format!("topologies/{name}.{extension}"));
+    let file = |extension: &str| {
+        let wanted = format!("{name}.{extension}");
+        FILES.iter().find(|(known, _)| *known == wanted).map(|(_, text)| *text)
+    };
     file("edges").zip(file("roles"))
 }
 
@@ -71,8 +75,8 @@ pub fn largest_component(topology: Topology, domains: &[Domain]) -> (Topology, V
 }
 
 /// Reads the file of a scenario's network if it has routers only; `None` for other topologies.
-pub fn routers(table: &Table) -> Result<Option<(Arc<Topology>, Summary)>, ScenarioError> {
-    let file = crate::scenario::routers("topology", table)?;
+pub fn routers(table: &Table, inputs: &Inputs) -> Result<Option<(Arc<Topology>, Summary)>, ScenarioError> {
+    let file = crate::scenario::routers("topology", table, inputs)?;
     Ok(file.map(|Imported { topology, findings, .. }| {
         let summary = Summary { findings, ..Summary::new(&topology) };
         (Arc::new(topology), summary)

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::Plan;
-use crate::run::run_one;
-use crate::scenario::Scenario;
+use crate::run::{Unsupervised, simulate};
+use crate::scenario::{Inputs, Scenario};
 
 /// Scenario on a binary tree of height 2: node 0 is the source, 1 to 3 are routers, 4 to 7 receive.
 fn tree(losses: &str) -> Result<Scenario, String> {
@@ -23,7 +23,15 @@ fn lan(losses: &str) -> Result<Scenario, String> {
 }
 
 fn scenario(text: &str) -> Result<Scenario, String> {
-    let file = ScenarioFile::parse("x.toml", text).map_err(|error| error.to_string())?;
+    scenario_with(text, &[])
+}
+
+/// Scenario that names these files, given by name and content.
+fn scenario_with(text: &str, files: &[(&str, &str)]) -> Result<Scenario, String> {
+    let contents = files.iter().map(|(name, content)| ((*name).to_owned(), content.as_bytes().into()));
+    let inputs = Inputs::given(contents.collect());
+    let file = ScenarioFile::parse_with("x.toml", text, inputs, carillon_proto::REGISTRY);
+    let file = file.map_err(|error| error.to_string())?;
     let plan = Plan::new(&file).map_err(|error| error.to_string())?;
     Ok(plan.runs[0].scenario.clone())
 }
@@ -49,7 +57,7 @@ fn lost(scenario: Result<Scenario, String>) -> Vec<usize> {
     let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
     let run = crate::plan::Run { scenario, point: 0, replication: 0, seeds: carillon_core::Seeds::new(3) };
     let mut lost = Lost::default();
-    run_one(&run, &mut lost).unwrap_or_else(|error| panic!("{error}"));
+    simulate(&run, &mut lost, &mut Unsupervised).unwrap_or_else(|error| panic!("{error}"));
     (0..8).map(|node| lost.0.iter().filter(|(_, at)| at.0 == node).count()).collect()
 }
 
@@ -109,7 +117,7 @@ fn further_section_changes_no_fate_of_another() {
         let run =
             crate::plan::Run { scenario, point: 0, replication: 0, seeds: carillon_core::Seeds::new(3) };
         let mut lost = Lost::default();
-        run_one(&run, &mut lost).unwrap_or_else(|error| panic!("{error}"));
+        simulate(&run, &mut lost, &mut Unsupervised).unwrap_or_else(|error| panic!("{error}"));
         lost.0.into_iter().collect::<std::collections::BTreeSet<_>>()
     };
     let (one, two, three) = (all(&[first]), all(&[second]), all(&[third]));
@@ -133,47 +141,39 @@ fn own_loss_of_a_link_replaces_sections_by_kind_only() {
 
 #[test]
 fn loss_file_decides_for_each_packet_and_receiver() {
-    let dir = tempfile::tempdir().expect("a folder");
-    std::fs::write(dir.path().join("l.txt"), "# rows\n0 0 1 0\n\n0,1,1,0\n1 0 0 0 # end\n").expect("a file");
+    let rows = "# rows\n0 0 1 0\n\n0,1,1,0\n1 0 0 0 # end\n";
     let losses = "[[loss]]\nmodel = \"file\"\nfile = \"l.txt\"\n";
-    let read = |losses: &str| {
+    let read = |rows: &str, losses: &str| {
         let text = format!(
             "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"binary-tree\"\nheight = 2\n{losses}\n\
              [protocol]\nname = \"pgm\"\n[workload]\nmessages = 30\nmessage_bytes = 200\nrate = \"100 packet/s\"\n"
         );
-        let origin = dir.path().join("x.toml");
-        let file = ScenarioFile::parse(&origin.to_string_lossy(), &text);
-        let file = file.map_err(|error| error.to_string())?;
-        Ok(Plan::new(&file).map_err(|error| error.to_string())?.runs[0].scenario.clone())
+        scenario_with(&text, &[("l.txt", rows)])
     };
-    assert_eq!(lost(read(losses)), [0, 0, 0, 0, 1, 1, 2, 0]);
-    assert_eq!(lost(read(&format!("{losses}repeat = true"))), [0, 0, 0, 0, 10, 10, 20, 0]);
+    assert_eq!(lost(read(rows, losses)), [0, 0, 0, 0, 1, 1, 2, 0]);
+    assert_eq!(lost(read(rows, &format!("{losses}repeat = true"))), [0, 0, 0, 0, 10, 10, 20, 0]);
     assert!(
-        error(read(&format!("{losses}receivers = \"4..6\"")))
+        error(read(rows, &format!("{losses}receivers = \"4..6\"")))
             .contains("has 4 columns, but the section covers 3")
     );
-    assert!(error(read(&format!("{losses}hops = 1"))).contains("a loss file names receivers"));
-    std::fs::write(dir.path().join("l.txt"), "0 0 1 0\n0 0 2 0\n").expect("a file");
+    assert!(error(read(rows, &format!("{losses}hops = 1"))).contains("a loss file names receivers"));
     assert!(
-        error(read(losses)).contains("l.txt: line 2, column 5: `2` is neither 0 (received) nor 1 (lost)")
+        error(read("0 0 1 0\n0 0 2 0\n", losses))
+            .contains("l.txt: line 2, column 5: `2` is neither 0 (received) nor 1 (lost)")
     );
 }
 
 #[test]
 fn places_are_named_by_the_names_of_nodes() {
-    let dir = tempfile::tempdir().expect("a folder");
-    std::fs::write(dir.path().join("n.edges"), "0 1 1\n1 2 1\n1 3 1\n").expect("a file");
+    let edges = "0 1 1\n1 2 1\n1 3 1\n";
     let roles =
         "nodes 4\nsource 0\nreceiver 2\nreceiver 3\nname 1 Aix-les-Bains\nname 2 San Jose\nname 3 Bains\n";
-    std::fs::write(dir.path().join("n.roles"), roles).expect("a file");
     let at = |place: &str| {
         let text = format!(
             "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"n.edges\"\n{EVERYTHING}{place}\n\
              [protocol]\nname = \"pgm\"\n[workload]\nmessages = 10\nmessage_bytes = 200\nrate = \"100 packet/s\"\n"
         );
-        let file = ScenarioFile::parse(&dir.path().join("x.toml").to_string_lossy(), &text);
-        let file = file.map_err(|error| error.to_string())?;
-        Ok(Plan::new(&file).map_err(|error| error.to_string())?.runs[0].scenario.clone())
+        scenario_with(&text, &[("n.edges", edges), ("n.roles", roles)])
     };
     assert_eq!(lost(at("links = \"Aix-les-Bains-San Jose\"")), [0, 0, 10, 0, 0, 0, 0, 0]);
     assert_eq!(lost(at("links = \"Aix-les-Bains>3\"")), [0, 0, 0, 10, 0, 0, 0, 0]);

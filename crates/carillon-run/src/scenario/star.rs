@@ -91,7 +91,7 @@ mod tests {
     use carillon_core::NoObserver;
 
     use crate::plan::Plan;
-    use crate::run::run_one;
+    use crate::run::{Unsupervised, simulate};
     use crate::scenario::ScenarioFile;
 
     /// The means of the metrics of a run on a star of stop-and-wait.
@@ -101,7 +101,8 @@ mod tests {
         );
         let file = ScenarioFile::parse("star.toml", &text).unwrap_or_else(|error| panic!("{error}"));
         let plan = Plan::new(&file).unwrap_or_else(|error| panic!("{error}"));
-        let result = run_one(&plan.runs[0], &mut NoObserver).unwrap_or_else(|error| panic!("{error}"));
+        let result = simulate(&plan.runs[0], &mut NoObserver, &mut Unsupervised);
+        let result = result.unwrap_or_else(|error| panic!("{error}")).expect("nothing stops the run");
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         result.samples.iter().map(|(name, values)| (*name, mean(values))).collect()
     }

@@ -1,8 +1,8 @@
 //! Scenario files: descriptions of the simulations to run.
 //!
 //! A [`ScenarioFile`] is a TOML document with sweeps. At each sweep point it resolves to one [`Scenario`], in which
-//! every value is known. A Segovia command file is first translated to TOML ([`crate::command_file`]), so that both
-//! formats are resolved by the same code.
+//! every value is known. A Segovia command file is first translated to TOML, so that both formats are resolved by the
+//! same code.
 
 mod document;
 mod error;
@@ -26,12 +26,11 @@ use toml::Table;
 pub use error::ScenarioError;
 pub use failures::Outages;
 pub use file::ScenarioFile;
-pub use inputs::{InputContents, Inputs};
+pub use inputs::{InputContents, Inputs, ReadInput};
 pub use loss::register_loss;
 pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetwork, ScenarioNetwork};
 pub use resolved::{Death, Measurements, Reader, Scenario, Workload};
-pub use sweep::{Axis, Point};
-pub(crate) use sweep::{number_of, text_of};
+pub use sweep::{Axis, Point, number_of, text_of};
 pub(crate) use topology::{GENERATORS, routers};
 
 /// A document of keys with their sections, and values as they would be typed.

@@ -259,7 +259,7 @@ pub(super) fn value_of(text: &str) -> Value {
 }
 
 /// A value as it would be typed.
-pub(crate) fn text_of(value: &Value) -> String {
+pub fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -267,7 +267,7 @@ pub(crate) fn text_of(value: &Value) -> String {
 }
 
 /// A value that is a number.
-pub(crate) fn number_of(value: &Value) -> Option<f64> {
+pub fn number_of(value: &Value) -> Option<f64> {
     value.as_float().or(value.as_integer().map(|n| n as f64))
 }
 
