@@ -118,6 +118,33 @@ class Scenario:
         """Return the document as TOML text, for `carillon run`."""
         return self._inner.to_toml()
 
+    def write(self, path: str | PathLike[str]) -> Path:
+        """Write the scenario for `carillon run`, and beside it the files that it names; return its path.
+
+        Existing files of these names are replaced.
+
+        >>> import carillon, tempfile
+        >>> ring = carillon.Topology(4, [carillon.Link(node, (node + 1) % 4, 0.002) for node in range(4)])
+        >>> scenario = Scenario({
+        ...     "name": "ring",
+        ...     "network": {"kind": "graph", "topology": ring},
+        ...     "group": {"receivers": 6},
+        ...     "protocol": {"name": "pgm"},
+        ...     "workload": {"messages": 10, "message_bytes": 500, "rate": "100 packet/s"},
+        ... })
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = scenario.write(Path(folder) / "ring.toml")
+        ...     sorted(file.suffix for file in path.parent.iterdir())
+        ['.edges', '.roles', '.toml']
+        """
+        target = Path(path)
+        for name, content in self._inner.files().items():
+            beside = target.parent / name
+            beside.parent.mkdir(parents=True, exist_ok=True)
+            beside.write_bytes(content)
+        target.write_text(self.to_toml(), encoding="utf-8")
+        return target
+
     def replace(self, values: Mapping[str, Any] | None = None, **overrides: Any) -> Scenario:
         """Return the scenario with other values of some keys; a swept key among them is no longer swept.
 

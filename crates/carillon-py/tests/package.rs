@@ -73,5 +73,11 @@ fn tests_of_the_python_package_pass() {
         .env("PYTHONPATH", &package)
         .env("MPLBACKEND", "agg")
         .env("RUST_BACKTRACE", "0");
+    // The command that was built with these tests, if any.
+    let command = std::env::current_exe().unwrap().ancestors().nth(2).map(|folder| folder.join("carillon"));
+    match command.filter(|command| command.exists()) {
+        Some(command) => drop(pytest.env("CARILLON_COMMAND", command)),
+        None => println!("SKIPPED: the comparison with the command, which is not built"),
+    }
     run("pytest", &mut pytest);
 }
