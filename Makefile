@@ -46,6 +46,14 @@ check: setup ## check language, format, lints and documentation; warnings are er
 site: setup ## build the documents as a site in target/site
 	@scripts/site.sh
 
+.PHONY: page
+page: setup ## the page that animates runs, web/dist/view.html, with the simulator inside where it can be built
+	@scripts/page.sh
+
+.PHONY: check-page
+check-page: page ## types and unit tests of the page; it is tried in Chromium without a network, and compared with stored pictures
+	@scripts/check-page.sh
+
 .PHONY: check-dissectors
 check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of Carillon's own packets, opened with Wireshark's dissectors and ours (installs tshark when root)
 	$(CARGO) build --quiet --bin carillon

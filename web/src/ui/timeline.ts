@@ -1,0 +1,70 @@
+/** Timeline: the whole run at a glance, and the place to seek in it. */
+import { paintOn } from "../render/canvas-painter.ts";
+import { KINDS } from "../schema/header.ts";
+import { h } from "./dom.ts";
+import type { State } from "./state.ts";
+import type { Run } from "../model/run.ts";
+
+export class Timeline {
+  readonly element = h("canvas", { class: "timeline", tabIndex: 0, role: "slider", label: "Time" });
+  private stale = true;
+  private density: { run: Run; duration: number; bins: Float64Array[]; losses: Uint8Array } | undefined;
+
+  constructor(private readonly state: State) {
+    state.onChange(() => (this.stale = true));
+    new ResizeObserver(() => (this.stale = true)).observe(this.element);
+    const seek = (event: PointerEvent): void => state.seek(((event.offsetX - 6) / (this.element.clientWidth - 12)) * state.duration);
+    this.element.addEventListener("pointerdown", (event) => {
+      this.element.setPointerCapture(event.pointerId);
+      seek(event);
+    });
+    this.element.addEventListener("pointermove", (event) => {
+      if (event.buttons > 0) seek(event);
+    });
+  }
+
+  draw(): void {
+    if (!this.stale) return;
+    this.stale = false;
+    const { state } = this;
+    const { theme, run } = state;
+    const painter = paintOn(this.element, theme.panel);
+    if (!run) return;
+    const wide = Math.max(1, Math.floor(painter.width - 12));
+    const density = this.densityOf(run, wide);
+    const top = Math.max(1, ...density.bins[0]!.map((_, bin) => density.bins.reduce((sum, kind) => sum + kind[bin]!, 0)));
+    const base = painter.height - 5;
+    for (let bin = 0; bin < wide; bin += 1) {
+      let y = base;
+      for (const [at, kind] of KINDS.entries()) {
+        const tall = (Math.sqrt(density.bins[at]![bin]! / top)) * (painter.height - 14);
+        if (tall > 0) painter.rect(6 + bin, y - tall, 1, tall, theme.kinds[kind], undefined, 0.75);
+        y -= tall * 0.5;
+      }
+      if (density.losses[bin]) painter.rect(6 + bin - 0.5, base + 1, 2, 4, theme.lost);
+    }
+    const x = 6 + (state.time / state.duration) * (painter.width - 12);
+    painter.line([x, 0, x, painter.height], { colour: theme.select, width: 2 });
+    painter.polygon([x - 5, 0, x + 5, 0, x, 7], theme.select);
+    this.element.setAttribute("aria-valuenow", String(Math.round(state.time)));
+    this.element.setAttribute("aria-valuemax", String(Math.round(state.duration)));
+  }
+
+  private densityOf(run: Run, wide: number): NonNullable<Timeline["density"]> {
+    const { duration } = this.state;
+    const known = this.density;
+    if (known?.run === run && known.duration === duration && known.losses.length === wide) return known;
+    const bins = KINDS.map(() => new Float64Array(wide));
+    const losses = new Uint8Array(wide);
+    const { columns, codes } = run;
+    for (let event = 0; event < run.count; event += 1) {
+      const code = columns.event[event]!;
+      if (code !== codes.frame_sent && code !== codes.frame_lost) continue;
+      const bin = Math.min(wide - 1, ((columns.time[event]! / duration) * wide) | 0);
+      if (code === codes.frame_lost) losses[bin] = 1;
+      else bins[KINDS.indexOf(run.kindOf(event) ?? "control")]![bin]! += 1;
+    }
+    this.density = { run, duration, bins, losses };
+    return this.density;
+  }
+}
