@@ -4,6 +4,7 @@
 //! Suites, fuzz targets and the documentation read these descriptions from the registry, so that none of them names a
 //! protocol.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use crate::{AssociationId, Config, Duration, Input, MessageId, Parameter, Rng};
@@ -30,6 +31,20 @@ impl Format {
     pub fn packet_name(&self, datagram: &[u8]) -> Option<String> {
         let packet = (self.read)(datagram).ok()?;
         packet.line.split_whitespace().nth(1).map(str::to_owned)
+    }
+
+    /// Kinds of the packets by name, in traces and in summaries, from the golden packets. A name that stands for
+    /// packets of several kinds is left out.
+    pub fn kinds(&self) -> BTreeMap<String, PacketKind> {
+        let mut kinds: BTreeMap<String, Option<PacketKind>> = BTreeMap::new();
+        for datagram in self.golden.iter().map(Golden::bytes) {
+            let Some(summary) = (self.summary)(&datagram) else { continue };
+            for name in [Some(summary.name.to_owned()), self.packet_name(&datagram)].into_iter().flatten() {
+                let kind = kinds.entry(name).or_insert(Some(summary.kind));
+                *kind = kind.filter(|kind| *kind == summary.kind);
+            }
+        }
+        kinds.into_iter().filter_map(|(name, kind)| Some((name, kind?))).collect()
     }
 }
 
@@ -133,6 +148,14 @@ pub struct Golden {
     pub line: &'static str,
     /// Bytes of the packet in hexadecimal digits; blanks between them are ignored.
     pub hex: &'static str,
+}
+
+impl Golden {
+    /// Bytes of the packet.
+    pub fn bytes(&self) -> Vec<u8> {
+        let digits: Vec<u8> = self.hex.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+        digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+    }
 }
 
 /// False claim of a dishonest member in its feedback.

@@ -183,6 +183,40 @@ pub enum Event {
     Note(Box<Note>),
 }
 
+impl Event {
+    /// Name of the event in traces.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Event::Offered { .. } => "offered",
+            Event::Sent { .. } => "sent",
+            Event::Continued { .. } => "continued",
+            Event::RepairSent { .. } => "repair_sent",
+            Event::Forwarded { .. } => "forwarded",
+            Event::RepairNeeded { .. } => "repair_needed",
+            Event::ControlSent { .. } => "control_sent",
+            Event::Received { .. } => "received",
+            Event::Delivered { .. } => "delivered",
+            Event::Completed { .. } => "completed",
+            Event::LossFound { .. } => "loss_found",
+            Event::Requested { .. } => "requested",
+            Event::LossRepaired { .. } => "loss_repaired",
+            Event::LossFinal { .. } => "loss_final",
+            Event::RequestSuppressed { .. } => "request_suppressed",
+            Event::TimerArmed { .. } => "timer_armed",
+            Event::TimerFired { .. } => "timer_fired",
+            Event::StateChanged { .. } => "state_changed",
+            Event::Dropped { .. } => "dropped",
+            Event::MemberJoined { .. } => "member_joined",
+            Event::MemberLost { .. } => "member_lost",
+            Event::FrameSent { .. } => "frame_sent",
+            Event::FrameLost { .. } => "frame_lost",
+            Event::FrameDiscarded => "frame_discarded",
+            Event::Collision { .. } => "collision",
+            Event::Note(_) => "note",
+        }
+    }
+}
+
 /// Reason why a received packet was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -273,6 +307,16 @@ pub enum Outcome {
     Failed,
 }
 
+impl Outcome {
+    /// Name of the outcome in traces.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Acknowledged => "acknowledged",
+            Outcome::Failed => "failed",
+        }
+    }
+}
+
 /// Detail of one protocol.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Note {
@@ -280,6 +324,24 @@ pub struct Note {
     pub name: &'static str,
     /// Values by name.
     pub fields: Vec<(&'static str, Value)>,
+}
+
+/// Text of the note: its name and each value with its name.
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)?;
+        self.fields.iter().try_for_each(|(name, value)| write!(f, " {name} {value}"))
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Count(count) => count.fmt(f),
+            Value::Real(value) => value.fmt(f),
+            Value::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 /// Value in a [`Note`].

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Observer, Time};
 use thiserror::Error;
 
-pub use carillon_run::trace::{JsonLines, frame};
+pub use carillon_run::trace::{JsonLines, Recording, frame, recording};
 pub use pcapng::{Capture, CaptureOptions};
 
 /// A trace in a file, in the format its extension names.

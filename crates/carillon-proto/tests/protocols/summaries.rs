@@ -2,16 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use carillon_core::{Format, PacketKind};
+use carillon_core::{Format, Golden, PacketKind};
 use carillon_proto::REGISTRY;
 
 fn golden_packets(format: &Format) -> Vec<Vec<u8>> {
-    let of = |hex: &str| {
-        let digits: Vec<char> = hex.chars().filter(char::is_ascii_hexdigit).collect();
-        let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).expect("two digits");
-        digits.chunks(2).map(byte).collect()
-    };
-    format.golden.iter().map(|golden| of(golden.hex)).collect()
+    format.golden.iter().map(Golden::bytes).collect()
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! Traces of runs: events with the frames that they are about, as JSON.
+//! Traces of runs: events with the frames that they are about, as JSON or in columns.
 
 pub mod frame;
 pub mod jsonl;
+pub mod recording;
 
 pub use jsonl::JsonLines;
+pub use recording::Recording;

@@ -79,6 +79,8 @@ fn summary(bytes: &[u8]) -> Option<PacketSummary> {
     let packet = Packet::parse(bytes).ok()?;
     let name = packet.name();
     Some(match packet.body {
+        // Opens the association; data may follow in it.
+        Body::First(_, _, data) if data.bytes.is_empty() => PacketSummary::new(name, Control),
         Body::Data(_) | Body::First(..) => PacketSummary::new(name, Data),
         // Lists the missing spans of the stream.
         Body::Ecntl(..) => PacketSummary::new(name, Request),
