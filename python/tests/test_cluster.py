@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
 
 from stop_and_wait import StopAndWait
 
+pytestmark = pytest.mark.cluster
+
 # Processes are forked from a server that has imported Dask. A batch is lost with the first worker that dies, so that
 # the package has to submit it again. Attempts to reach a dead worker end soon.
 CONFIG = {

@@ -1,5 +1,7 @@
 //! The Python package: its tests and its documented examples. `make check` checks its types and its style.
 //!
+//! The default tier leaves out what starts a Dask cluster, and the long tier tests that alone.
+//!
 //! The extension module that cargo built for this test is put beside the Python sources, as a wheel would have it. The
 //! tests then run in a virtual environment that `scripts/python-env.sh` makes.
 
@@ -68,6 +70,7 @@ fn tests_of_the_python_package_pass() {
     let (python, package) = (python(), package());
     let mut pytest = isolated(&python);
     pytest.args(["-m", "pytest", "-p", "no:cacheprovider", "--doctest-modules", "python/tests"]);
+    pytest.args(["-m", if std::env::var_os("CARILLON_LONG").is_some() { "cluster" } else { "not cluster" }]);
     pytest
         .arg(package.join("carillon"))
         .env("PYTHONPATH", &package)

@@ -158,7 +158,7 @@ impl Painter {
                     last = (to.x, to.y);
                 }
                 PathSegment::QuadTo(by, to) => {
-                    // A cubic curve of the same shape: its control points are two thirds of the way to the quadratic one.
+                    // The cubic curve of the same shape: control points two thirds of the way to the quadratic one.
                     let towards = |end: f32, control: f32| end + (control - end) * 2.0 / 3.0;
                     let (x1, y1) = (towards(last.0, by.x), towards(last.1, by.y));
                     self.content.cubic_to(x1, y1, towards(to.x, by.x), towards(to.y, by.y), to.x, to.y);
