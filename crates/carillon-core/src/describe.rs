@@ -90,7 +90,7 @@ pub enum PacketKind {
 
 impl PacketKind {
     /// List of all kinds.
-    pub const ALL: [PacketKind; 5] = [
+    pub const VARIANTS: [PacketKind; 5] = [
         PacketKind::Data,
         PacketKind::Repair,
         PacketKind::Request,

@@ -184,9 +184,10 @@ impl SenderSession {
             return Speaker::Known(index);
         }
         let is_new = !self.undecided.contains_key(&who.node);
-        // The map is bounded. A removed entry only delays the decision about its node.
+        // The map is bounded. The oldest entry goes, which only delays the decision about its node.
         if is_new && self.undecided.len() >= MAX_UNDECIDED {
-            self.undecided.pop_first();
+            let oldest = self.undecided.iter().min_by_key(|(_, since)| **since).map(|(node, _)| *node);
+            oldest.and_then(|node| self.undecided.remove(&node));
         }
         let since = *self.undecided.entry(who.node).or_insert(awake);
         // Packets from the old node after the first JOIN from the new one show that there are two receivers.

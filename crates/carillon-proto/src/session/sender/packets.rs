@@ -9,6 +9,7 @@ use carillon_wire::session::{
 
 use super::SenderSession;
 use super::state::{Reply, SenderPhase, Timer};
+use super::watch::PROGRESS_STEPS;
 use crate::session::config::Slow;
 use crate::session::roster::{Joining, Member, MemberOutcome};
 use crate::session::secret;
@@ -465,5 +466,3 @@ impl SenderSession {
 const STRANGERS_RATE: u32 = 500;
 /// Maximum number of pending answers to strangers.
 pub(super) const MAX_STRANGERS: usize = 64;
-/// Divisor of all bytes offered: this share counts as progress.
-const PROGRESS_STEPS: u64 = 64;

@@ -304,8 +304,8 @@ const MIN_UNANSWERED_POLLS: u32 = 8;
 const SILENT_TICKS: u32 = 3;
 /// Divisor of the sender's own rate that bounds the minimum rate.
 const MIN_RATE_DIVISOR: u64 = 8;
-/// Divisor of all bytes offered: this share per window always counts as enough progress.
-const PROGRESS_STEPS: u64 = 64;
+/// Divisor of all bytes offered: this share counts as progress, and as enough of it in each window.
+pub(super) const PROGRESS_STEPS: u64 = 64;
 
 #[cfg(test)]
 mod tests {
