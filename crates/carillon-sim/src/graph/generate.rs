@@ -86,11 +86,11 @@ pub fn flat_random(nodes: usize, side: f64, model: EdgeModel, rng: &mut Rng) -> 
         let places: Vec<[f64; 2]> = (0..nodes).map(|_| [rng.unit() * side, rng.unit() * side]).collect();
         for b in 1..nodes {
             for a in 0..b {
-                let distance = (places[a][0] - places[b][0]).hypot(places[a][1] - places[b][1]);
+                let distance = libm::hypot(places[a][0] - places[b][0], places[a][1] - places[b][1]);
                 let probability = match model {
                     EdgeModel::Pure(p) => p,
                     EdgeModel::Waxman { alpha, beta } => {
-                        alpha * (-distance / (beta * side * std::f64::consts::SQRT_2)).exp()
+                        alpha * libm::exp(-distance / (beta * side * std::f64::consts::SQRT_2))
                     }
                 };
                 if rng.chance(probability.clamp(0.0, 1.0)) {
