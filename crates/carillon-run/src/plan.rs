@@ -18,6 +18,15 @@ pub struct Run {
     pub seeds: Seeds,
 }
 
+impl Run {
+    /// The first run of a scenario file, which is the first one of its [`Plan`].
+    pub fn first(file: &ScenarioFile) -> Result<Self, ScenarioError> {
+        let point = file.points().into_iter().next().unwrap_or_default();
+        let seeds = Seeds::new(file.seed()).replication(0);
+        Ok(Run { point: 0, replication: 0, scenario: file.resolve(&point)?, seeds })
+    }
+}
+
 /// Runs of a scenario file: points in order, the replications of each together.
 #[derive(Clone, Debug)]
 pub struct Plan {

@@ -79,7 +79,7 @@ pub fn simulate(
     let mut run_to = |world: &mut SimulatedWorld<RunObserver<'_>>, limit| {
         world.run(limit, |world| {
             // A look at it costs more than a step.
-            stopped = world.steps() % 1024 == 0 && world.observer().stops();
+            stopped = world.steps() % STEPS_BETWEEN_QUESTIONS == 0 && world.observer().stops();
             spent = world.steps() >= scenario.step_limit;
             stopped || spent || ending.has_come(scenario, world, &settled)
         })
@@ -149,6 +149,9 @@ impl RunResult {
         Ok(RunResult { point, replication, messages, samples, nodes, steps, wall })
     }
 }
+
+/// Number of steps after which a run asks its supervisor and its observer again whether to stop.
+pub const STEPS_BETWEEN_QUESTIONS: u64 = 1024;
 
 /// The recorder, what the run ends by, and whoever else watches.
 struct RunObserver<'a> {
