@@ -1,6 +1,6 @@
 //! The sockets of `carillon-transfer` for programs in C: `include/carillon.h` says what each function does.
 //!
-//! The only crate with `unsafe`: pointers come from C. A function trusts what the header asks of its caller, that
+//! This crate has `unsafe`: pointers come from C. A function trusts what the header asks of its caller, that
 //! pointers are those which it was given or lead to as many bytes as is said, and nothing else; NULL and strings that are no
 //! UTF-8 are errors. A panic does not get past these functions.
 #![allow(unsafe_code)]

@@ -1,0 +1,119 @@
+//! Operations of the module.
+
+use carillon_core::Observer;
+use carillon_run::plan::Run;
+use carillon_run::run::simulate;
+use carillon_run::trace::JsonLines;
+
+use crate::limit::{EventLimit, StepLimit};
+use crate::protocols;
+use crate::request::RunRequest;
+
+/// Operation of the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Lists the protocols with their parameters and states, as JSON.
+    Protocols,
+    /// Runs a scenario and returns its trace in JSON, with the bytes that `carillon run --trace` writes.
+    Trace,
+    /// Returns the version of Carillon.
+    Version,
+}
+
+impl Operation {
+    /// Operation of this number.
+    pub fn of(number: u32) -> Result<Self, String> {
+        match number {
+            0 => Ok(Operation::Protocols),
+            2 => Ok(Operation::Trace),
+            3 => Ok(Operation::Version),
+            _ => Err(format!("there is no operation {number}: give 0, 2 or 3")),
+        }
+    }
+}
+
+/// Carries out an operation. Only runs have a request, in JSON.
+pub fn call(operation: Operation, request: &[u8]) -> Result<Vec<u8>, String> {
+    match operation {
+        Operation::Protocols => serde_json::to_vec(&protocols::all()).map_err(|error| error.to_string()),
+        Operation::Trace => trace(&RunRequest::parse(request)?),
+        Operation::Version => Ok(env!("CARGO_PKG_VERSION").into()),
+    }
+}
+
+/// Trace of a run in JSON.
+fn trace(request: &RunRequest) -> Result<Vec<u8>, String> {
+    let run = request.run()?;
+    let mut bytes = Vec::new();
+    let mut trace = JsonLines::new(&mut bytes).naming_frames(run.scenario.protocol.format);
+    observe(&run, request.max_events, &mut trace)?;
+    trace.finish().map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// Simulates a run up to its limits. Returns true if a limit cut it off.
+fn observe(run: &Run, max_events: u64, observer: &mut dyn Observer) -> Result<bool, String> {
+    let mut limited = EventLimit::new(observer, max_events);
+    let result = simulate(run, &mut limited, &mut StepLimit::default()).map_err(|error| error.to_string())?;
+    Ok(result.is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = "name = \"x\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = 0.1\n\
+        [group]\nreceivers = 4\n[protocol]\nname = \"pgm\"\n[workload]\nmessages = 50\nmessage_bytes = 200\nrate = \"100 packet/s\"\n";
+
+    fn request(more: &str) -> Vec<u8> {
+        format!("{{\"scenario\": {}{more}}}", serde_json::to_string(SCENARIO).unwrap()).into()
+    }
+
+    fn lines(more: &str) -> Vec<String> {
+        let bytes = call(Operation::Trace, &request(more)).unwrap_or_else(|error| panic!("{error}"));
+        String::from_utf8(bytes).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn runs_depend_on_seed_and_settings() {
+        let all = lines("");
+        assert!(all.len() > 300, "{}", all.len());
+        assert_eq!(all, lines(", \"seed\": 1"));
+        assert_ne!(all, lines(", \"seed\": 2"));
+        assert!(lines(", \"set\": {\"workload.messages\": \"5\"}").len() < all.len() / 5);
+    }
+
+    #[test]
+    fn runs_end_at_the_limit_of_events() {
+        let all = lines("");
+        assert_eq!(lines(", \"max_events\": 100"), all[..100]);
+    }
+
+    #[test]
+    fn errors_name_the_key_and_the_file() {
+        let error = |request: &[u8]| call(Operation::Trace, request).expect_err("the request is wrong");
+        let unknown = request(", \"set\": {\"group.receivers\": \"-1\"}");
+        assert!(error(&unknown).contains("`group.receivers`"), "{}", error(&unknown));
+        assert!(error(&request(", \"sed\": 1")).contains("unknown field `sed`"));
+        assert!(error(b"{}").contains("missing field `scenario`"));
+        let graph = SCENARIO.replace("\"lan\"", "\"graph\"\ntopology = \"mine.edges\"");
+        let graph = graph.replace("[group]\nreceivers = 4\n", "");
+        let graph = serde_json::json!({ "scenario": graph }).to_string();
+        assert!(error(graph.as_bytes()).contains("mine.edges"), "{}", error(graph.as_bytes()));
+        assert_eq!(Operation::of(9).unwrap_err(), "there is no operation 9: give 0, 2 or 3");
+    }
+
+    #[test]
+    fn protocols_have_parameters_with_ranges_and_pages() {
+        let bytes = call(Operation::Protocols, b"").unwrap();
+        let all: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(all.as_array().unwrap().len(), carillon_proto::REGISTRY.len());
+        let of = |name: &str| all.as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap();
+        assert_eq!(of("saw")["page"], "protocols/msaw.md");
+        let kinds = all.as_array().unwrap().iter().flat_map(|entry| entry["parameters"].as_array().unwrap());
+        for parameter in kinds {
+            let bounded = ["count", "size"].iter().any(|kind| parameter["type"] == *kind);
+            assert_eq!(parameter["range"].is_array(), bounded, "{parameter}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Limits of a run, so that no setting makes the page wait without end.
+
+use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Notice, Observer, Time};
+use carillon_run::run::{STEPS_BETWEEN_QUESTIONS, Supervisor};
+
+/// Observer that ends the run after a number of events, and passes no more than these on.
+pub struct EventLimit<'a> {
+    observer: &'a mut dyn Observer,
+    left: u64,
+}
+
+impl<'a> EventLimit<'a> {
+    /// Passes up to `max` events to `observer`.
+    pub fn new(observer: &'a mut dyn Observer, max: u64) -> Self {
+        EventLimit { observer, left: max }
+    }
+}
+
+impl Observer for EventLimit<'_> {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        if self.left > 0 {
+            self.left -= 1;
+            self.observer.event(time, node, event);
+        }
+    }
+
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        if self.left > 0 {
+            self.observer.notice(time, node, notice);
+        }
+    }
+
+    fn watches_frames(&self) -> bool {
+        self.observer.watches_frames()
+    }
+
+    fn frame(&mut self, frame: &Frame<'_>) {
+        if self.left > 0 {
+            self.observer.frame(frame);
+        }
+    }
+
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        if self.left > 0 {
+            self.observer.datagram(time, from, to, bytes);
+        }
+    }
+
+    fn stops(&mut self) -> bool {
+        self.left == 0 || self.observer.stops()
+    }
+}
+
+/// Supervisor that ends the run after a number of steps, for runs with few events.
+#[derive(Debug, Default)]
+pub struct StepLimit {
+    /// Number of times that the run asked.
+    asked: u64,
+}
+
+impl Supervisor for StepLimit {
+    fn stops(&mut self) -> bool {
+        self.asked += 1;
+        self.asked > MAX_STEPS / STEPS_BETWEEN_QUESTIONS
+    }
+}
+
+/// Maximum number of steps of a run: some seconds in a browser.
+const MAX_STEPS: u64 = 20_000_000;

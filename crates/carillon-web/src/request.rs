@@ -1,0 +1,51 @@
+//! Requests of the page.
+
+use std::collections::BTreeMap;
+
+use carillon_run::plan::Run;
+use carillon_run::scenario::{Inputs, ScenarioFile};
+use serde::Deserialize;
+
+/// Request for a run.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    /// Text of the scenario.
+    scenario: String,
+    /// Keys set on top of it, as by `--set`.
+    #[serde(default)]
+    set: BTreeMap<String, String>,
+    /// Seed in place of the scenario's.
+    #[serde(default)]
+    seed: Option<u64>,
+    /// Contents of the files that the scenario names.
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    /// Number of events after which the run is cut off.
+    #[serde(default = "default_max_events")]
+    pub max_events: u64,
+}
+
+impl RunRequest {
+    /// Reads a request.
+    pub fn parse(request: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(request).map_err(|error| format!("the request is invalid: {error}"))
+    }
+
+    /// The run: the first one of the scenario with everything set.
+    pub fn run(&self) -> Result<Run, String> {
+        let contents = self.files.iter().map(|(name, text)| (name.clone(), text.as_bytes().into()));
+        let mut settings: Vec<(&str, &str)> =
+            self.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+        let seed = self.seed.map(|seed| seed.to_string());
+        settings.extend(seed.as_deref().map(|seed| ("run.seed", seed)));
+        let inputs = Inputs::given(contents.collect());
+        let file = ScenarioFile::parse_set("scenario", &self.scenario, &settings, inputs);
+        file.and_then(|file| Run::first(&file)).map_err(|error| error.to_string())
+    }
+}
+
+/// Number of events after which a run is cut off, unless the request says otherwise.
+fn default_max_events() -> u64 {
+    1_000_000
+}
