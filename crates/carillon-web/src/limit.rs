@@ -7,20 +7,29 @@ use carillon_run::run::{STEPS_BETWEEN_QUESTIONS, Supervisor};
 pub struct EventLimit<'a> {
     observer: &'a mut dyn Observer,
     left: u64,
+    exceeded: bool,
 }
 
 impl<'a> EventLimit<'a> {
     /// Passes up to `max` events to `observer`.
     pub fn new(observer: &'a mut dyn Observer, max: u64) -> Self {
-        EventLimit { observer, left: max }
+        EventLimit { observer, left: max, exceeded: false }
+    }
+
+    /// Returns true if there were more events.
+    pub fn is_exceeded(&self) -> bool {
+        self.exceeded
     }
 }
 
 impl Observer for EventLimit<'_> {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        if self.left > 0 {
-            self.left -= 1;
-            self.observer.event(time, node, event);
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                self.observer.event(time, node, event);
+            }
+            None => self.exceeded = true,
         }
     }
 
@@ -47,7 +56,7 @@ impl Observer for EventLimit<'_> {
     }
 
     fn stops(&mut self) -> bool {
-        self.left == 0 || self.observer.stops()
+        self.exceeded || self.observer.stops()
     }
 }
 

@@ -44,7 +44,7 @@ struct StatesOfPage {
     transitions: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// All protocols.
+/// Protocols of the registry.
 pub fn all() -> Vec<Protocol> {
     REGISTRY.iter().map(|entry| Protocol::of(entry)).collect()
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use carillon_run::plan::Run;
 use carillon_run::scenario::{Inputs, ScenarioFile};
 use serde::Deserialize;
 
@@ -32,16 +31,16 @@ impl RunRequest {
         serde_json::from_slice(request).map_err(|error| format!("the request is invalid: {error}"))
     }
 
-    /// The run: the first one of the scenario with everything set.
-    pub fn run(&self) -> Result<Run, String> {
+    /// Scenario with everything set.
+    pub fn file(&self) -> Result<ScenarioFile, String> {
         let contents = self.files.iter().map(|(name, text)| (name.clone(), text.as_bytes().into()));
         let mut settings: Vec<(&str, &str)> =
             self.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         let seed = self.seed.map(|seed| seed.to_string());
         settings.extend(seed.as_deref().map(|seed| ("run.seed", seed)));
         let inputs = Inputs::given(contents.collect());
-        let file = ScenarioFile::parse_set("scenario", &self.scenario, &settings, inputs);
-        file.and_then(|file| Run::first(&file)).map_err(|error| error.to_string())
+        ScenarioFile::parse_set("scenario", &self.scenario, &settings, inputs)
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -89,6 +89,11 @@ impl Recording {
         self.truncated
     }
 
+    /// Marks the recording as truncated, of a run that was stopped before its end.
+    pub fn mark_truncated(&mut self) {
+        self.truncated = true;
+    }
+
     /// Adds an event.
     pub(super) fn push(
         &mut self,
