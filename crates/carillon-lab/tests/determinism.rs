@@ -113,6 +113,40 @@ fn interrupted_sweep_resumes_to_the_same_bytes() {
 }
 
 #[test]
+fn a_sweep_does_not_go_on_with_another_content_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let origin = dir.path().join("mine.toml").to_string_lossy().into_owned();
+    let text = concat!(
+        "name = \"mine\"\n[network]\nkind = \"graph\"\ntopology = \"mine.edges\"\n",
+        "[protocol]\nname = \"pgm\"\n[workload]\nmessages = 3\nmessage_bytes = 100\nrate = \"10 packet/s\"\n",
+        "[run]\nreplications = 2\n"
+    );
+    let out = dir.path().join("out");
+    let sweep = |edges: &str, existing, most: usize| {
+        fs::write(dir.path().join("mine.edges"), edges).unwrap();
+        fs::write(dir.path().join("mine.roles"), "nodes 3\nsource 0\nreceiver 1\nreceiver 2\n").unwrap();
+        let file = carillon_lab::inputs::parse(&origin, text).unwrap();
+        let ended = AtomicUsize::new(0);
+        let stop = || ended.load(Ordering::Relaxed) >= most;
+        let progress = |_| {
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
+        let contents = Contents::default();
+        let options =
+            SweepOptions { contents, existing, jobs: 1, testbed: None, stop: &stop, progress: &progress };
+        run_into(&file, &out, &options).map(drop).map_err(|error| error.to_string())
+    };
+    let (first, second) = ("0 1 0.01\n1 2 0.01\n", "0 1 0.01\n1 2 0.02\n");
+    for most in [1, 2] {
+        let existing = if most == 1 { Existing::Keep } else { Existing::Resume };
+        assert_eq!(sweep(first, existing, 1).is_ok(), most == 2);
+        let error = sweep(second, Existing::Resume, 2).unwrap_err();
+        assert!(error.contains("mine.edges is another file there"), "{error}");
+    }
+    sweep(first, Existing::Resume, 2).unwrap();
+}
+
+#[test]
 fn another_seed_gives_other_numbers() {
     let file = ScenarioFile::parse("determinism.toml", SCENARIO).unwrap();
     let other = file.with("run.seed", "2").unwrap();

@@ -125,11 +125,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let contents =
         Contents { samples: args.out.given().is_some(), messages: command.is_some(), metrics: &[] };
+    let plan = Plan::new(&file)?;
     if args.out.resumes() && results::is_complete(folder.path(), &file) {
         eprintln!("{} is complete: nothing is left to run", folder.path().display());
         return Ok(());
     }
-    let plan = Plan::new(&file)?;
     let mut writer = Writer::open(&file, &plan, folder.path(), contents, args.out.existing())?;
     let pending = writer.pending();
     let progress = RunProgress::new(file.name());

@@ -122,7 +122,7 @@ pub fn progress(dir: &Path) -> Option<(u64, u64)> {
     Some((manifest.runs_done?, manifest.runs?))
 }
 
-/// Returns true if a folder has all results of exactly this scenario.
+/// Returns true if a folder has all results of exactly this scenario. Its plan must have been made, which reads its files.
 pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
     let manifest = fs::read(dir.join("manifest.json")).ok();
     let manifest: Option<Progress> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
@@ -130,6 +130,7 @@ pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
         manifest.runs.is_some()
             && manifest.runs == manifest.runs_done
             && manifest.scenario_hash == scenario_hash(file)
+            && manifest.files == file_hashes(file)
             && manifest.version == env!("CARGO_PKG_VERSION")
             && ["summary.csv", "runs.csv"].iter().all(|name| dir.join(name).exists())
     })
@@ -153,6 +154,11 @@ fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(
     let own = serde_json::to_value(file.table()).unwrap_or_default();
     let mut differences = Vec::new();
     differ("", manifest.get("scenario").unwrap_or(&serde_json::Value::Null), &own, &mut differences);
+    for (name, hash) in file_hashes(file) {
+        if manifest.get("files").and_then(|files| files.get(&name)?.as_str()) != Some(&hash) {
+            differences.push(format!("{name} is another file there"));
+        }
+    }
     if version != env!("CARGO_PKG_VERSION") {
         differences.push(format!("version {version} there, {} here", env!("CARGO_PKG_VERSION")));
     }
@@ -251,8 +257,7 @@ impl<'a> Writer<'a> {
         let journal = match earlier {
             Some(Some(journal)) => journal,
             Some(None) => {
-                let what =
-                    "has a sweep of another scenario, seed or version, which cannot be resumed with this one";
+                let what = "has a sweep of another scenario, file, seed or version, which cannot be resumed with this one";
                 return Err(ResultsError::There(format!("{} {what}", dir.display())));
             }
             None => {
@@ -500,6 +505,7 @@ impl<'a> Writer<'a> {
             source: self.file.source(),
             scenario_hash: scenario_hash(self.file),
             scenario: self.file.table(),
+            files: file_hashes(self.file),
             protocol_settings: self.runs_of_points().next().map(settings).unwrap_or_default(),
             points: self.runs_of_points().map(|run| self.point_settings(run)).collect(),
             version: env!("CARGO_PKG_VERSION"),
@@ -572,12 +578,19 @@ fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {
     let schema = carillon_core::SCHEMA_VERSION;
     let mut what = format!("{}\n{version} {schema} {} {}", file.table(), plan.runs.len(), contents.messages);
     contents.metrics.iter().for_each(|metric| what += &format!(" {metric}"));
+    file_hashes(file).iter().for_each(|(name, hash)| what += &format!("\n{name} {hash}"));
     *blake3::hash(what.as_bytes()).as_bytes()
 }
 
 fn io_at(path: &Path) -> impl Fn(io::Error) -> ResultsError {
     let path = path.display().to_string();
     move |error| ResultsError::Io { path: path.clone(), error }
+}
+
+/// BLAKE3 hashes of the files that the scenario names, by their names.
+fn file_hashes(file: &ScenarioFile) -> BTreeMap<String, String> {
+    let inputs = file.inputs();
+    inputs.into_iter().map(|(name, content)| (name, blake3::hash(&content).to_hex().to_string())).collect()
 }
 
 fn scenario_hash(file: &ScenarioFile) -> String {
@@ -592,6 +605,8 @@ struct Progress {
     #[serde(default)]
     scenario_hash: String,
     #[serde(default)]
+    files: BTreeMap<String, String>,
+    #[serde(default)]
     version: String,
 }
 
@@ -601,6 +616,9 @@ struct Manifest<'a> {
     source: Option<&'a str>,
     scenario_hash: String,
     scenario: &'a toml::Table,
+    /// Hash of each file that the scenario names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    files: BTreeMap<String, String>,
     /// Every parameter of the protocol at the first point, defaults included.
     protocol_settings: BTreeMap<&'static str, String>,
     /// Settings of each point.

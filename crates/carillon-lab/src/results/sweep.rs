@@ -87,10 +87,10 @@ pub fn run_elsewhere<E: From<SweepError>>(
     existing: Existing,
     execute: impl FnOnce(&Plan, &[usize], &mut TakeResult<'_>) -> Result<(), E>,
 ) -> Result<Report, E> {
+    let plan = Plan::new(file).map_err(SweepError::from)?;
     if existing == Existing::Resume && is_complete(dir, file) {
         return Ok(Report::default());
     }
-    let plan = Plan::new(file).map_err(SweepError::from)?;
     let mut writer = Writer::open(file, &plan, dir, contents, existing).map_err(SweepError::from)?;
     let pending = writer.pending();
     let swept = execute(&plan, &pending, &mut |run, result| Ok(writer.take(run, result)?));
