@@ -122,7 +122,7 @@ pub fn progress(dir: &Path) -> Option<(u64, u64)> {
     Some((manifest.runs_done?, manifest.runs?))
 }
 
-/// Returns true if a folder has all results of exactly this scenario. Its plan must have been made, which reads its files.
+/// Returns true if a folder has all results of exactly this scenario, which must have a plan: the plan reads its files.
 pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
     let manifest = fs::read(dir.join("manifest.json")).ok();
     let manifest: Option<Progress> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
