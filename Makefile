@@ -56,9 +56,9 @@ check-page: page ## types and unit tests of the page; it is tried in Chromium wi
 
 .PHONY: check-dissectors
 check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of Carillon's own packets, opened with Wireshark's dissectors and ours (installs tshark when root)
-	$(CARGO) build --quiet --bin carillon
+	$(CARGO) test --workspace --test command --no-run --quiet
 	@scripts/check-dissectors.py target/debug/carillon
-	$(CARGO) test --quiet -p carillon-cli --test command dissector
+	@scripts/test.py --programs command dissector
 
 .PHONY: check-package
 check-package: setup ## install the Python package in a fresh environment, run the README's code and all notebooks, try other versions of Python

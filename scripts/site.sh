@@ -6,7 +6,8 @@ version=0.5.4
 export PATH="$PWD/target/tools/bin:$PATH"
 if ! command -v mdbook >/dev/null; then
   echo "installing mdBook $version in target/tools" >&2
-  cargo install --quiet --locked --no-default-features --root target/tools "mdbook@$version"
+  # It runs for a second, and takes minutes to build with optimisation.
+  CARGO_PROFILE_DEV_DEBUG=false cargo install --debug --quiet --locked --no-default-features --root target/tools "mdbook@$version"
 fi
 scripts/check-links.py
 mdbook build
