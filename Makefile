@@ -54,6 +54,11 @@ page: setup ## the page that animates runs, web/dist/view.html, with the simulat
 check-page: page ## types and unit tests of the page; it is tried in Chromium without a network, and compared with stored pictures
 	@scripts/check-page.sh
 
+.PHONY: check-web
+check-web: setup ## traces of the simulator in the page, run in Node, are compared with the command line's, byte for byte
+	$(CARGO) build --quiet --bin carillon
+	@module=$$(scripts/wasm.sh | tail -n 1); [[ -z $$module ]] || scripts/check-web-trace.mjs target/debug/carillon $$module
+
 .PHONY: check-dissectors
 check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of Carillon's own packets, opened with Wireshark's dissectors and ours (installs tshark when root)
 	$(CARGO) test --workspace --test command --no-run --quiet

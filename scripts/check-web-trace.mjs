@@ -20,6 +20,7 @@ if (!existsSync(module)) {
 }
 
 const LIST_PROTOCOLS = 0;
+const RUN = 1;
 const TRACE = 2;
 
 // Networks and losses that draw random numbers and compute with fractions in many ways.
@@ -66,7 +67,8 @@ try {
       } catch (error) {
         failure = String(error.stderr);
       }
-      const { status, result, took } = call(TRACE, JSON.stringify({ scenario, seed: 7 }));
+      const request = JSON.stringify({ scenario, seed: 7 });
+      const { status, result } = call(TRACE, request);
       if (failure !== undefined || status !== 0) {
         // Not every protocol runs on every network: then both say so.
         if (failure === undefined || status === 0) {
@@ -76,14 +78,21 @@ try {
         continue;
       }
       const expected = readFileSync(trace);
+      const events = expected.toString().split("\n").length - 1;
       if (!expected.equals(result)) {
         const [a, b] = [expected.toString().split("\n"), result.toString().split("\n")];
         const line = a.findIndex((text, number) => text !== b[number]);
         console.log(`${network}, ${name}: line ${line + 1} differs\n  ${a[line]}\n  ${b[line]}`);
         different += 1;
       }
+      const { result: recording, took } = call(RUN, request);
+      const header = JSON.parse(recording.toString("utf8", 12, 12 + recording.readUInt32LE(8)));
+      if (header.count !== events || header.truncated) {
+        console.log(`${network}, ${name}: the recording has ${header.count} of ${events} events`);
+        different += 1;
+      }
       counts[network] += 1;
-      if (took > slowest.took) slowest = { took, network, name, events: expected.toString().split("\n").length - 1 };
+      if (took > slowest.took) slowest = { took, network, name, events };
     }
   }
 } finally {
@@ -91,7 +100,7 @@ try {
 }
 const list = Object.entries(counts).map(([network, count]) => `${network} ${count}`);
 console.log(`traces compared: ${list.join(", ")}; ${different} differ`);
-console.log(`slowest: ${slowest.network}, ${slowest.name}, ${slowest.events} events in ${slowest.took.toFixed(0)} ms`);
+console.log(`slowest recording: ${slowest.network}, ${slowest.name}, ${slowest.events} events in ${slowest.took.toFixed(0)} ms`);
 const few = Object.values(counts).some((count) => count < 5);
 if (few) console.log("fewer than 5 protocols ran on a network");
 process.exit(different || few ? 1 : 0);
