@@ -34,13 +34,15 @@ impl RunRequest {
     /// Scenario with everything set.
     pub fn file(&self) -> Result<ScenarioFile, String> {
         let contents = self.files.iter().map(|(name, text)| (name.clone(), text.as_bytes().into()));
-        let mut settings: Vec<(&str, &str)> =
+        let settings: Vec<(&str, &str)> =
             self.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
-        let seed = self.seed.map(|seed| seed.to_string());
-        settings.extend(seed.as_deref().map(|seed| ("run.seed", seed)));
         let inputs = Inputs::given(contents.collect());
-        ScenarioFile::parse_set("scenario", &self.scenario, &settings, inputs)
-            .map_err(|error| error.to_string())
+        let file = ScenarioFile::parse_set("scenario", &self.scenario, &settings, inputs);
+        file.and_then(|file| match self.seed.filter(|seed| *seed != file.seed()) {
+            Some(seed) => file.with("run.seed", &seed.to_string()),
+            None => Ok(file),
+        })
+        .map_err(|error| error.to_string())
     }
 }
 
