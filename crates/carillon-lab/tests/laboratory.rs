@@ -13,6 +13,7 @@ mod helpers;
 mod intervals;
 mod late;
 mod measure;
+mod nam;
 mod on_lan;
 mod parity;
 mod pgm_dissector;

@@ -3,15 +3,18 @@
 pub mod pcapng;
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufWriter};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Observer, Time};
+use recording::Description;
 use thiserror::Error;
 
-pub use carillon_run::trace::{JsonLines, Recording, frame, recording};
+pub use carillon_run::trace::{JsonLines, Nam, Recording, frame, recording};
 pub use pcapng::{Capture, CaptureOptions};
+
+use crate::scenario::Scenario;
 
 /// A trace in a file, in the format its extension names.
 ///
@@ -28,10 +31,18 @@ pub struct TraceFile {
 #[non_exhaustive]
 pub enum TraceError {
     /// The extension names no format.
-    #[error("cannot tell the format of the trace {}: its name must end in .jsonl or .pcapng", path.display())]
+    #[error("cannot tell the format of the trace {}: its name must end in .jsonl, .pcapng, .carr or .nam", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
+    },
+    /// The format describes a network that is known to the simulator only.
+    #[error("cannot write {}: a .{extension} file is a trace of `carillon run`, which knows the network; end its name in .jsonl or .pcapng", path.display())]
+    NeedsNetwork {
+        /// The file.
+        path: PathBuf,
+        /// Its extension.
+        extension: &'static str,
     },
     /// The file could not be written.
     #[error("cannot write the trace {}: {source}", path.display())]
@@ -55,7 +66,28 @@ impl TraceFile {
                 let file = File::create(path).map_err(in_file)?;
                 Format::Capture(Box::new(Capture::new(file, options).map_err(in_file)?))
             }
+            Some("carr") => return Err(TraceError::NeedsNetwork { path: path.into(), extension: "carr" }),
+            Some("nam") => return Err(TraceError::NeedsNetwork { path: path.into(), extension: "nam" }),
             _ => return Err(TraceError::UnknownFormat { path: path.into() }),
+        };
+        Ok(TraceFile { path: path.into(), format })
+    }
+
+    /// Creates or truncates the file for a simulated run of this scenario. Beside the formats of
+    /// [`create`](TraceFile::create), `.carr` receives a recording and `.nam` a trace for nam.
+    pub fn of_run(path: &Path, scenario: &Scenario) -> Result<TraceFile, TraceError> {
+        let in_file = |source| TraceError::Io { path: path.into(), source };
+        let file = || File::create(path).map_err(in_file);
+        let format = match TraceFile::create(path, CaptureOptions::default()) {
+            Ok(trace) => return Ok(trace.naming_frames(scenario.protocol.format)),
+            Err(TraceError::NeedsNetwork { extension: "nam", .. }) => {
+                Format::Nam(Box::new(Nam::new(scenario, BufWriter::new(file()?))))
+            }
+            Err(TraceError::NeedsNetwork { .. }) => {
+                let recording = Recording::of(scenario, recording::DEFAULT_EVENT_LIMIT);
+                Format::Recording(Box::new(recording), BufWriter::new(file()?))
+            }
+            Err(error) => return Err(error),
         };
         Ok(TraceFile { path: path.into(), format })
     }
@@ -76,11 +108,23 @@ impl TraceFile {
         }
     }
 
+    /// Returns true if the trace is a recording with less than the whole run.
+    pub fn is_truncated(&self) -> bool {
+        matches!(&self.format, Format::Recording(recording, _) if recording.is_truncated())
+    }
+
     /// Completes the file, and tells the first error there was.
     pub fn finish(self) -> Result<(), TraceError> {
+        self.finish_as(&Description::default())
+    }
+
+    /// Completes the file as [`finish`](TraceFile::finish) does; a recording gets this description of the run.
+    pub fn finish_as(self, description: &Description<'_>) -> Result<(), TraceError> {
         let finished = match self.format {
             Format::JsonLines(trace) => trace.finish(),
             Format::Capture(capture) => capture.finish(),
+            Format::Nam(trace) => trace.finish().map(drop),
+            Format::Recording(recording, out) => recording.write(description, out),
         };
         finished.map_err(|source| TraceError::Io { path: self.path, source })
     }
@@ -88,27 +132,19 @@ impl TraceFile {
 
 impl Observer for TraceFile {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        match &mut self.format {
-            Format::JsonLines(trace) => trace.event(time, node, event),
-            Format::Capture(capture) => capture.event(time, node, event),
-        }
+        self.format.observer_mut().event(time, node, event);
     }
 
     fn watches_frames(&self) -> bool {
-        matches!(&self.format, Format::JsonLines(trace) if trace.watches_frames())
+        self.format.observer().watches_frames()
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
-        if let Format::JsonLines(trace) = &mut self.format {
-            trace.frame(frame);
-        }
+        self.format.observer_mut().frame(frame);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
-        match &mut self.format {
-            Format::JsonLines(trace) => trace.datagram(time, from, to, bytes),
-            Format::Capture(capture) => capture.datagram(time, from, to, bytes),
-        }
+        self.format.observer_mut().datagram(time, from, to, bytes);
     }
 }
 
@@ -116,4 +152,26 @@ impl Observer for TraceFile {
 enum Format {
     JsonLines(JsonLines<File>),
     Capture(Box<Capture<File>>),
+    Nam(Box<Nam<BufWriter<File>>>),
+    Recording(Box<Recording>, BufWriter<File>),
+}
+
+impl Format {
+    fn observer(&self) -> &dyn Observer {
+        match self {
+            Format::JsonLines(trace) => trace,
+            Format::Capture(capture) => capture.as_ref(),
+            Format::Nam(trace) => trace.as_ref(),
+            Format::Recording(recording, _) => recording.as_ref(),
+        }
+    }
+
+    fn observer_mut(&mut self) -> &mut dyn Observer {
+        match self {
+            Format::JsonLines(trace) => trace,
+            Format::Capture(capture) => capture.as_mut(),
+            Format::Nam(trace) => trace.as_mut(),
+            Format::Recording(recording, _) => recording.as_mut(),
+        }
+    }
 }

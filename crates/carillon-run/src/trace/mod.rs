@@ -2,7 +2,9 @@
 
 pub mod frame;
 pub mod jsonl;
+pub mod nam;
 pub mod recording;
 
 pub use jsonl::JsonLines;
+pub use nam::Nam;
 pub use recording::Recording;

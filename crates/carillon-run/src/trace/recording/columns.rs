@@ -23,7 +23,7 @@ pub(super) fn nanos(time: Time) -> f64 {
 
 /// Values of one event.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::trace) struct Row {
+pub(super) struct Row {
     pub time: f64,
     pub node: u32,
     pub event: u8,

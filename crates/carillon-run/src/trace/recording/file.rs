@@ -27,6 +27,8 @@ pub struct Description<'a> {
     pub seed: Option<u64>,
     /// Scenario in TOML, with which a viewer can run it again.
     pub scenario: Option<&'a str>,
+    /// Text files that the scenario names, such as topologies.
+    pub files: BTreeMap<String, String>,
     /// Metrics of the run.
     pub metrics: Vec<RecordedMetric>,
 }
@@ -58,6 +60,8 @@ struct Header<'a> {
     protocol: &'a str,
     seed: Option<u64>,
     scenario: Option<&'a str>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    files: &'a BTreeMap<String, String>,
     duration_ns: f64,
     count: usize,
     truncated: bool,
@@ -99,6 +103,7 @@ impl Recording {
             protocol: &self.protocol,
             seed: description.seed,
             scenario: description.scenario,
+            files: &description.files,
             duration_ns: columns.time.last().copied().unwrap_or(0.0),
             count: columns.len(),
             truncated: self.truncated,
@@ -169,6 +174,9 @@ pub struct RecordingHeader {
     pub title: String,
     /// Scenario in TOML, if the recording has it.
     pub scenario: Option<String>,
+    /// Text files that the scenario names.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
     /// Number of events.
     pub count: u64,
     columns: BTreeMap<String, ReadPlace>,

@@ -7,8 +7,11 @@
 
 mod columns;
 mod file;
+mod import;
 mod names;
 mod network;
+
+use std::collections::BTreeMap;
 
 use carillon_core::{
     Bytes, Event, Format, Frame, NodeId, Observer, PacketKind, PacketSummary, Passage, Time, Value,
@@ -18,6 +21,7 @@ use columns::{Columns, Row};
 use names::{Names, PacketNames};
 
 pub use file::{Description, RecordedMetric, RecordingError, RecordingHeader, check};
+pub use import::{ImportError, JsonImport};
 pub use network::{NetworkKind, NodeRole, RecordedLink, RecordedNetwork, RecordedNode};
 
 use crate::scenario::Scenario;
@@ -39,23 +43,30 @@ pub struct Recording {
     columns: Columns,
     limit: usize,
     truncated: bool,
-    frames: Frames,
+    /// Frames of events; `None` if packets are known by name only.
+    frames: Option<Frames>,
 }
 
 impl Recording {
     /// Empty recording of a network with packets of a format, for at most `limit` events.
     pub fn new(network: RecordedNetwork, format: &'static Format, limit: usize) -> Self {
+        let recording = Recording::named(network, format.kinds(), limit);
+        Recording { frames: Some(Frames::new(format)), ..recording }
+    }
+
+    /// Empty recording of packets that are known by name only.
+    fn named(network: RecordedNetwork, kinds: BTreeMap<String, PacketKind>, limit: usize) -> Self {
         Recording {
             title: String::new(),
-            protocol: format.name.to_owned(),
+            protocol: String::new(),
             network,
-            packets: PacketNames::new(format),
+            packets: PacketNames::new(kinds),
             events: Names::new(usize::from(u8::MAX)),
             strings: Names::new(usize::from(columns::NO_TEXT)),
             columns: Columns::default(),
             limit,
             truncated: false,
-            frames: Frames::new(format),
+            frames: None,
         }
     }
 
@@ -65,7 +76,9 @@ impl Recording {
         let receivers = scenario.receiving().len();
         let plural = if receivers == 1 { "" } else { "s" };
         let mut recording = Recording::new(RecordedNetwork::of(scenario), protocol.format, limit);
-        recording.frames.marks_originals = protocol.marks_originals;
+        if let Some(frames) = &mut recording.frames {
+            frames.marks_originals = protocol.marks_originals;
+        }
         recording.titled(format!("{}, {receivers} receiver{plural}", protocol.name), protocol.name)
     }
 
@@ -95,13 +108,7 @@ impl Recording {
     }
 
     /// Adds an event.
-    pub(super) fn push(
-        &mut self,
-        time: Time,
-        node: NodeId,
-        name: &str,
-        fill: impl FnOnce(&mut Self, &mut Row),
-    ) {
+    fn push(&mut self, time: Time, node: NodeId, name: &str, fill: impl FnOnce(&mut Self, &mut Row)) {
         if self.len() >= self.limit {
             self.truncated = true;
             return;
@@ -113,7 +120,7 @@ impl Recording {
     }
 
     /// Code of a text, such as a reason; a text beyond the limit of the table has none.
-    pub(super) fn text(&mut self, text: &str) -> u16 {
+    fn text(&mut self, text: &str) -> u16 {
         self.strings.code(text).map_or(columns::NO_TEXT, |code| code as u16)
     }
 
@@ -206,16 +213,18 @@ impl Recording {
 
 impl Observer for Recording {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        let frame = self.frames.next.take();
+        let frame = self.frames.as_mut().and_then(|frames| frames.next.take());
         self.push(time, node, event.name(), |recording, row| recording.fill(row, event, frame.as_ref()));
     }
 
     fn watches_frames(&self) -> bool {
-        true
+        self.frames.is_some()
     }
 
     fn frame(&mut self, frame: &Frame<'_>) {
-        self.frames.note(frame);
+        if let Some(frames) = &mut self.frames {
+            frames.note(frame);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use carillon_core::{Format, PacketKind};
+use carillon_core::PacketKind;
 use serde::Serialize;
 
 /// Table of names in the order of their first use.
@@ -64,9 +64,9 @@ pub(super) struct PacketName {
 }
 
 impl PacketNames {
-    /// Empty table for packets of a format.
-    pub fn new(format: &Format) -> Self {
-        PacketNames { list: Vec::new(), kinds: format.kinds() }
+    /// Empty table; `kinds` has the kinds of packets that are named without their bytes.
+    pub fn new(kinds: BTreeMap<String, PacketKind>) -> Self {
+        PacketNames { list: Vec::new(), kinds }
     }
 
     /// Index of a packet, which is added if it is new; [`NO_PACKET`](super::columns::NO_PACKET) if the table is full.
@@ -82,6 +82,25 @@ impl PacketNames {
             self.list.push(PacketName { name: name.to_owned(), kind });
         }
         code as u8
+    }
+
+    /// Kind of an entry.
+    pub fn kind(&self, code: u8) -> Option<PacketKind> {
+        self.list.get(usize::from(code)).map(|packet| packet.kind)
+    }
+
+    /// Index of the packet with the name of an entry and another kind.
+    pub fn with_kind(&mut self, code: u8, kind: PacketKind) -> u8 {
+        match self.list.get(usize::from(code)).map(|packet| packet.name.clone()) {
+            Some(name) => self.code(&name, Some(kind)),
+            None => code,
+        }
+    }
+
+    /// Returns true if two entries have the same name.
+    pub fn same_name(&self, a: u8, b: u8) -> bool {
+        let name = |code: u8| self.list.get(usize::from(code)).map(|packet| &packet.name);
+        a == b || name(a).is_some() && name(a) == name(b)
     }
 
     pub fn as_slice(&self) -> &[PacketName] {

@@ -225,7 +225,8 @@ fn header_describes_the_run() {
         recording.event(Time::from_nanos(nanos), NodeId(0), &Event::FrameDiscarded);
     }
     let metrics = RecordedMetric::means(&[("losses", vec![1.0, 4.0]), ("throughput_bps", vec![])]);
-    let description = Description { seed: Some(3), scenario: Some("name = \"x\"\n"), metrics };
+    let description =
+        Description { seed: Some(3), scenario: Some("name = \"x\"\n"), metrics, ..Description::default() };
     let read = Read::new(&recording.to_bytes(&description));
     assert_eq!(read.header["title"], "a \"title\"");
     assert_eq!(read.header["version"], env!("CARGO_PKG_VERSION"));
@@ -314,4 +315,71 @@ fn lossless_runs_have_no_repairs_and_each_kind_of_network_has_links_and_roles() 
         assert!(roles("source") > 0 && roles("receiver") > 0, "{}: {nodes:?}", entry.name);
         assert_eq!(roles("router") > 0, network.contains("graph"), "{}", entry.name);
     }
+}
+
+/// A JSON trace of a run tells the same frames as the recording of the run, and the same arrivals.
+#[test]
+fn json_trace_becomes_the_recording_of_its_run() {
+    let text = "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"binary-tree\"\nheight = 3\n\
+        [[loss]]\nmodel = \"bernoulli\"\np = 0.05\nlinks = \"all\"\n[protocol]\nname = \"pgm\"\n\
+        [workload]\nmessages = 60\nmessage_bytes = 700\nrate = \"100 packet/s\"\n";
+    let plan = Plan::new(&ScenarioFile::parse("x.toml", text).unwrap()).unwrap();
+    let run = &plan.runs[0];
+    let mut recording = Recording::of(&run.scenario, 100_000);
+    simulate(run, &mut recording, &mut Unsupervised).unwrap().unwrap();
+    let mut json = Vec::new();
+    let mut lines = crate::trace::JsonLines::new(&mut json).naming_frames(run.scenario.protocol.format);
+    simulate(run, &mut lines, &mut Unsupervised).unwrap().unwrap();
+    lines.finish().unwrap();
+    let mut import = JsonImport::new(run.scenario.protocol.format.kinds(), 100_000);
+    for line in String::from_utf8(json).unwrap().lines() {
+        import.line(line).unwrap();
+    }
+    let own = Read::new(&recording.to_bytes(&Description::default()));
+    let read = Read::new(&import.finish().to_bytes(&Description::default()));
+    assert_eq!(own.len(), read.len());
+    let link = |read: &Read, at: usize| {
+        let number = read.at("link", at) as i64;
+        let link = (number >= 0).then(|| read.header["network"]["links"][number as usize / 2].clone())?;
+        let (a, b) = (link["a"].as_u64()?, link["b"].as_u64()?);
+        Some(if number % 2 == 0 { (a, b) } else { (b, a) })
+    };
+    let (mut same, mut frames) = (0, 0);
+    for at in 0..own.len() {
+        for column in ["time", "node", "bytes", "other"] {
+            assert_eq!(own.at(column, at), read.at(column, at), "{column} of event {at}");
+        }
+        assert_eq!(own.word("events", at), read.word("events", at));
+        assert_eq!(own.word("strings", at), read.word("strings", at));
+        assert_eq!(link(&own, at), link(&read, at));
+        if own.word("events", at) == "frame_sent" {
+            frames += 1;
+            let is_control = own.word("packets", at).ends_with(" control");
+            let is_same = own.at("arrival", at) == read.at("arrival", at)
+                && (is_control || own.at("message", at) == read.at("message", at))
+                && own.word("packets", at) == read.word("packets", at);
+            same += usize::from(is_same);
+        }
+    }
+    // A lost frame has no arrival in the trace, and two copies of a request may be mistaken for each other.
+    assert!(frames > 1000 && same * 100 > frames * 90, "{same} of {frames}");
+    let roles = |read: &Read, role: &str| {
+        let nodes = read.header["network"]["nodes"].as_array().unwrap().clone();
+        nodes.iter().filter(|node| node["role"] == role).map(|node| node["id"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(roles(&own, "source"), roles(&read, "source"));
+    assert_eq!(roles(&own, "receiver"), roles(&read, "receiver"));
+}
+
+#[test]
+fn lines_that_are_no_events_are_refused_with_their_number() {
+    let refused = |lines: &[&str]| {
+        let mut import = JsonImport::new(BTreeMap::new(), 10);
+        lines.iter().find_map(|line| import.line(line).err()).unwrap().to_string()
+    };
+    let good = "{\"time_ns\":0,\"node\":0,\"event\":\"offered\",\"message\":0,\"since_ns\":0}";
+    assert!(refused(&[good, "", "{}"]).starts_with("line 3: no event of a trace: missing field"));
+    assert!(refused(&["[1]"]).starts_with("line 1: "));
+    let link = "{\"time_ns\":0,\"node\":0,\"event\":\"frame_sent\",\"link\":\"3-7\"}";
+    assert_eq!(refused(&[link]), "line 1: no link \"3-7\": a link is two nodes, such as 3>7");
 }
