@@ -176,7 +176,7 @@ impl<W: Write> Nam<W> {
         let step = if self.network.kind() == NetworkKind::Lan { "100us" } else { "2ms" };
         let _ = writeln!(text, "v -t 0.000000000 -e set_rate_ext {step} 1");
         self.out.write_all(text.as_bytes())?;
-        let colors = PacketKind::ALL.map(|kind| format!("{} {}", COLORS[color(kind)], kind.name()));
+        let colors = PacketKind::VARIANTS.map(|kind| format!("{} {}", COLORS[color(kind)], kind.name()));
         self.annotate(Time::ZERO, format!("{protocol}: {}", colors.join(", ")));
         Ok(())
     }
@@ -390,7 +390,7 @@ impl<W: Write + Send> Observer for Nam<W> {
 
 /// Number of a kind's color.
 fn color(kind: PacketKind) -> usize {
-    PacketKind::ALL.iter().position(|&of| of == kind).unwrap_or_default()
+    PacketKind::VARIANTS.iter().position(|&of| of == kind).unwrap_or_default()
 }
 
 /// Shape and color of a node.
@@ -404,7 +404,7 @@ fn look(role: NodeRole) -> (&'static str, &'static str) {
     }
 }
 
-/// X11 color of each kind of packet, in the order of [`PacketKind::ALL`]. They differ for color-blind viewers too.
+/// X11 color of each kind of packet, in the order of [`PacketKind::VARIANTS`]. They differ for color-blind viewers too.
 const COLORS: [&str; 5] = ["blue", "orange", "magenta", "cyan4", "gray"];
 
 /// Number of datagrams that are recognized on further links.
