@@ -61,6 +61,7 @@ fn record(request: &RunRequest) -> Result<Vec<u8>, String> {
     let description = Description {
         seed: Some(file.seed()),
         scenario: Some(&scenario),
+        files: request.files.clone(),
         metrics: result.map_or_else(Vec::new, |result| RecordedMetric::means(&result.samples)),
     };
     let mut bytes = Vec::new();
