@@ -57,16 +57,14 @@ fn record(request: &RunRequest) -> Result<Vec<u8>, String> {
     if result.is_none() {
         recording.mark_truncated();
     }
-    let scenario = toml::to_string(file.table()).map_err(|error| error.to_string())?;
+    let scenario = file.to_toml();
     let description = Description {
         seed: Some(file.seed()),
         scenario: Some(&scenario),
-        files: request.files.clone(),
+        files: file.text_inputs(),
         metrics: result.map_or_else(Vec::new, |result| RecordedMetric::means(&result.samples)),
     };
-    let mut bytes = Vec::new();
-    recording.write(&description, &mut bytes).map_err(|error| error.to_string())?;
-    Ok(bytes)
+    Ok(recording.to_bytes(&description))
 }
 
 /// Trace of a run in JSON.

@@ -19,7 +19,7 @@ pub struct RunRequest {
     seed: Option<u64>,
     /// Contents of the files that the scenario names.
     #[serde(default)]
-    pub files: BTreeMap<String, String>,
+    files: BTreeMap<String, String>,
     /// Number of events after which the run is cut off.
     #[serde(default = "default_max_events")]
     pub max_events: u64,

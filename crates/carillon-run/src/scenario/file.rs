@@ -1,5 +1,8 @@
 //! A scenario file as it was read: its points, and what it says as a whole.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use carillon_core::ProtocolEntry;
 use toml::Table;
 
@@ -89,6 +92,20 @@ impl ScenarioFile {
     /// builds the same scenario on a machine that has none of the files.
     pub fn inputs(&self) -> InputContents {
         self.inputs.contents()
+    }
+
+    /// Text files among [`inputs`](ScenarioFile::inputs).
+    pub fn text_inputs(&self) -> BTreeMap<String, String> {
+        let text = |(name, content): (String, Arc<[u8]>)| {
+            Some((name, std::str::from_utf8(&content).ok()?.to_owned()))
+        };
+        self.inputs().into_iter().filter_map(text).collect()
+    }
+
+    /// The document with everything set, as TOML.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.table)
+            .unwrap_or_else(|error| unreachable!("the table was read from TOML: {error}"))
     }
 
     /// The document with everything set, for the manifest.
