@@ -48,7 +48,7 @@ const made = {
 };
 
 async function buildPage(wasm) {
-  const script = await build({ ...common, entryPoints: [join(here, "src/main.ts")], format: "iife", minify: true, write: false, charset: "utf8", plugins: [made] });
+  const script = await build({ ...common, entryPoints: [join(here, "src/main.ts")], format: "iife", minify: !process.env.DEBUG_BUILD, write: false, charset: "utf8", plugins: [made] });
   const style = await build({ entryPoints: [join(here, "src/style.css")], minify: true, write: false, bundle: true });
   const inside = (text) => text.replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
   let html = readFileSync(join(here, "src/index.html"), "utf8");

@@ -3,7 +3,7 @@ declare module "made:diagrams" {
   export default diagrams;
 }
 declare module "made:gallery" {
-  const gallery: { file: string; title: string; group: string; text: string[]; protocols?: string[]; scenario: string }[];
+  const gallery: { file: string; title: string; group: string; text: string[]; protocols?: string[]; start?: number; scenario: string }[];
   export default gallery;
 }
 declare module "made:worker" {

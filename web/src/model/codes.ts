@@ -34,7 +34,13 @@ const NAMES: (keyof Codes)[] = [
   "state_changed", "dropped", "member_joined", "member_lost", "frame_sent", "frame_lost", "frame_discarded", "collision", "note",
 ];
 
-/** Finds the codes of the event names of a header. */
-export function codesOf(events: readonly string[]): Codes {
-  return Object.fromEntries(NAMES.map((name) => [name, events.indexOf(name)])) as unknown as Codes;
+/** Finds the codes of the event names of a header, for the events that occur in the column. */
+export function codesOf(events: readonly string[], column: Uint8Array): Codes {
+  const occurs = new Uint8Array(256);
+  for (const code of column) occurs[code] = 1;
+  const codeOf = (name: string): number => {
+    const code = events.indexOf(name);
+    return code >= 0 && occurs[code] ? code : -1;
+  };
+  return Object.fromEntries(NAMES.map((name) => [name, codeOf(name)])) as unknown as Codes;
 }

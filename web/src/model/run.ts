@@ -28,7 +28,7 @@ export class Run {
   readonly timers: Timers;
   /** Events of losses. */
   readonly losses: Uint32Array;
-  /** Usual time that a frame travels, ns: the median of a sample. */
+  /** Usual time that a frame travels, ns: the mean of a sample. */
   readonly usualFlight: number;
   private nodeEvents: Groups | undefined;
 
@@ -36,7 +36,7 @@ export class Run {
     this.header = recording.header;
     this.columns = recording.columns;
     this.count = recording.header.count;
-    this.codes = codesOf(recording.header.events);
+    this.codes = codesOf(recording.header.events, recording.columns.event);
     this.topology = new Topology(recording.header.network);
     const { columns, codes } = this;
     this.frames = new Intervals(columns.time, columns.arrival);
@@ -112,6 +112,5 @@ function usualFlight(columns: Columns, codes: Codes, duration: number): number {
     const flight = columns.arrival[at]! - columns.start[at]!;
     if (columns.event[at] === codes.frame_sent && flight > 0) sample.push(flight);
   }
-  sample.sort((a, b) => a - b);
-  return sample[sample.length >> 1] ?? duration / 50;
+  return sample.length > 0 ? sample.reduce((sum, flight) => sum + flight, 0) / sample.length : duration / 50;
 }

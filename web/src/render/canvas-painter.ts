@@ -9,6 +9,16 @@ export class CanvasPainter implements Painter {
     this.stroke(stroke);
   }
 
+  segments(points: number[], stroke: Stroke): void {
+    if (points.length === 0) return;
+    this.context.beginPath();
+    for (let at = 0; at < points.length; at += 4) {
+      this.context.moveTo(points[at]!, points[at + 1]!);
+      this.context.lineTo(points[at + 2]!, points[at + 3]!);
+    }
+    this.stroke(stroke);
+  }
+
   polygon(points: number[], fill: string | null, stroke?: Stroke, alpha = 1): void {
     this.trace(points);
     this.context.closePath();

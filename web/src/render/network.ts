@@ -1,10 +1,11 @@
 /** Network view: draws a scene. */
 import type { Picture } from "../layout/picture.ts";
+import { KINDS } from "../schema/header.ts";
 import type { Run } from "../model/run.ts";
 import type { Scene, ScenePacket } from "../model/scene.ts";
 import type { Selection } from "../model/selection.ts";
 import { isSelectedEvent } from "../model/selection.ts";
-import type { Painter } from "./painter.ts";
+import type { Painter, Stroke } from "./painter.ts";
 import { type Theme, stateColour } from "./palette.ts";
 import { drawSign } from "./shapes.ts";
 
@@ -25,6 +26,15 @@ export interface NetworkOptions {
   stateOf: (node: number) => { name: string; code: number } | undefined;
 }
 
+interface NodeStatus {
+  missing: number;
+  requested: boolean;
+  /** Number of the machine's state. */
+  state?: number;
+}
+
+const AT_REST: NodeStatus = { missing: 0, requested: false };
+
 /** Places on the screen. */
 export class NetworkView {
   /** Centres of the nodes of the picture: x, y, radius. */
@@ -33,7 +43,7 @@ export class NetworkView {
   constructor(readonly picture: Picture, readonly width: number, readonly height: number, readonly camera: Camera) {
     const isBus = picture.shape === "bus";
     const marginX = 46;
-    const [top, bottom] = isBus ? [0.2 * height, 0.8 * height] : [44, height - 58];
+    const [top, bottom] = isBus ? [0.2 * height, 0.78 * height] : [40, height - 76];
     const isStar = picture.shape === "star";
     const side = Math.min(width - 2 * marginX, bottom - top);
     const radius = radiusOf(picture, width, height);
@@ -55,7 +65,7 @@ export class NetworkView {
 
   /** Height of the cable of a bus. */
   get busY(): number {
-    return this.height / 2 + this.camera.y;
+    return (0.49 * this.height - this.height / 2) * this.camera.zoom + this.height / 2 + this.camera.y;
   }
 
   /** Node of the picture at a point of the screen, or -1. */
@@ -81,11 +91,13 @@ export class NetworkView {
     return best;
   }
 
-  /** Point on a link. */
+  /** Point on a link, between the edges of its nodes. */
   point(from: number, to: number, place: number): [number, number] {
-    const [ax, ay] = this.places[from]!;
-    const [bx, by] = this.places[to]!;
-    return [ax + (bx - ax) * place, ay + (by - ay) * place];
+    const [ax, ay, ar] = this.places[from]!;
+    const [bx, by, br] = this.places[to]!;
+    const distance = Math.hypot(bx - ax, by - ay) || 1;
+    const at = Math.min(0.45, ar / distance) + Math.max(0.1, 1 - Math.min(0.45, ar / distance) - Math.min(0.45, br / distance)) * place;
+    return [ax + (bx - ax) * at, ay + (by - ay) * at];
   }
 
   centre(packet: ScenePacket): [number, number] {
@@ -94,9 +106,16 @@ export class NetworkView {
     return this.picture.shape === "bus" ? [x, y + (this.busY - y) * Math.min(1, packet.head * 3)] : [x, y];
   }
 
-  draw(painter: Painter, run: Run, scene: Scene, options: NetworkOptions): void {
-    if (this.picture.shape === "bus") this.drawBus(painter, scene, options);
+  /** Draws what stays the same while time passes: links and nodes at rest. */
+  drawStill(painter: Painter, run: Run, options: NetworkOptions): void {
+    if (this.picture.shape === "bus") this.drawCable(painter, options);
     else this.drawLinks(painter, options);
+    for (const at of this.picture.nodes.keys()) this.drawNode(painter, run, at, options, AT_REST);
+  }
+
+  /** Draws what a scene shows on top of that. */
+  drawScene(painter: Painter, run: Run, scene: Scene, options: NetworkOptions): void {
+    if (this.picture.shape === "bus") this.drawFrames(painter, scene, options);
     this.drawPackets(painter, run, scene, options);
     this.drawQueues(painter, scene, options);
     this.drawNodes(painter, run, scene, options);
@@ -114,45 +133,61 @@ export class NetworkView {
     }
   }
 
-  private drawBus(painter: Painter, scene: Scene, { theme }: NetworkOptions): void {
+  /** Ends of the cable of a bus. */
+  private get cable(): [number, number] {
     const xs = this.places.map(([x]) => x);
-    const [left, right] = [Math.min(...xs) - 24, Math.max(...xs) + 24];
+    return [Math.min(...xs) - 24, Math.max(...xs) + 24];
+  }
+
+  private drawCable(painter: Painter, { theme }: NetworkOptions): void {
+    const [left, right] = this.cable;
     const y = this.busY;
     painter.line([left, y, right, y], { colour: theme.line, width: 6 });
     for (const [x, nodeY] of this.places) painter.line([x, nodeY, x, y], { colour: theme.line, width: 1.5 });
+  }
+
+  private drawFrames(painter: Painter, scene: Scene, { theme }: NetworkOptions): void {
+    const [left, right] = this.cable;
+    const y = this.busY;
+    const edge = (nodeY: number, radius: number): number => nodeY + (nodeY < y ? radius : -radius);
     for (const packet of scene.packets) {
-      const [x, nodeY] = this.places[packet.from]!;
+      const [x, centreY, radius] = this.places[packet.from]!;
+      const nodeY = edge(centreY, radius);
       const colour = theme.kinds[packet.kind];
       // The frame goes down to the cable, along it to both ends, and up to the stations.
       const [down, along, up] = [packet.head * 4, packet.head * 2 - 0.5, packet.head * 4 - 3].map((part) => Math.min(1, Math.max(0, part))) as [number, number, number];
       painter.line([x, nodeY, x, nodeY + (y - nodeY) * down], { colour, width: 3 });
       if (along > 0) painter.line([x - (x - left) * along, y, x + (right - x) * along, y], { colour, width: 6, alpha: 0.85 });
       if (up <= 0) continue;
-      for (const [at, [stationX, stationY]] of this.places.entries()) {
-        if (at !== packet.from) painter.line([stationX, y, stationX, y + (stationY - y) * up], { colour, width: 3, alpha: 0.7 });
+      for (const [at, [stationX, stationY, stationRadius]] of this.places.entries()) {
+        if (at !== packet.from) painter.line([stationX, y, stationX, y + (edge(stationY, stationRadius) - y) * up], { colour, width: 3, alpha: 0.7 });
       }
     }
   }
 
   private drawPackets(painter: Painter, run: Run, scene: Scene, { theme, selection }: NetworkOptions): void {
-    const isMany = scene.packets.length > 400;
+    const isMany = scene.packets.length > 60;
+    this.drawBodies(painter, scene, theme, isMany ? 3 : 5);
     for (const packet of scene.packets) {
       const [x, y] = this.centre(packet);
       const colour = theme.kinds[packet.kind];
-      const isSelected = selection !== null && isSelectedEvent(run, selection, packet.event);
-      if (packet.to < 0) {
-        if (this.picture.shape !== "bus") painter.circle(x, y, 10 + packet.head * 26, null, { colour, width: 2, alpha: 1 - packet.head });
-        drawSign(painter, packet.kind, x, y, 9, colour, { colour: theme.background, width: 1 });
-      } else {
-        const [headX, headY] = this.point(packet.from, packet.to, packet.head);
-        const [tailX, tailY] = this.point(packet.from, packet.to, packet.tail);
-        if (packet.head > packet.tail) painter.line([tailX, tailY, headX, headY], { colour, width: isMany ? 3 : 5, alpha: 0.55 });
-        drawSign(painter, packet.kind, x, y, isMany ? 6 : 9, colour, isMany ? undefined : { colour: theme.background, width: 1 });
-        if (packet.count > 1) painter.text(`×${packet.count}`, x + 9, y - 7, { colour: theme.muted, size: 10 });
-      }
-      if (isSelected) painter.circle(x, y, 10, null, { colour: theme.select, width: 2.5 });
+      if (packet.to < 0 && this.picture.shape !== "bus") painter.circle(x, y, 10 + packet.head * 26, null, { colour, width: 2, alpha: 1 - packet.head });
+      drawSign(painter, packet.kind, x, y, isMany ? 6 : 9, colour, isMany ? undefined : { colour: theme.background, width: 1 });
+      if (packet.count > 1 && !isMany) painter.text(`×${packet.count}`, x + 9, y - 7, { colour: theme.muted, size: 10 });
+      if (selection !== null && isSelectedEvent(run, selection, packet.event)) painter.circle(x, y, 10, null, { colour: theme.select, width: 2.5 });
     }
-    if (scene.crowded) painter.text("More packets are in flight than are drawn", 12, this.height - 14, { colour: theme.muted, size: 11 });
+    if (scene.crowded) painter.text("More packets are in flight than are drawn", 12, 14, { colour: theme.muted, size: 11 });
+  }
+
+  /** Draws the length of each packet on its link, all packets of a kind in one stroke. */
+  private drawBodies(painter: Painter, scene: Scene, theme: Theme, width: number): void {
+    for (const kind of KINDS) {
+      const points: number[] = [];
+      for (const packet of scene.packets) {
+        if (packet.kind === kind && packet.to >= 0 && packet.head > packet.tail) points.push(...this.point(packet.from, packet.to, packet.tail), ...this.point(packet.from, packet.to, packet.head));
+      }
+      painter.segments(points, { colour: theme.kinds[kind], width, alpha: 0.55 });
+    }
   }
 
   private drawQueues(painter: Painter, scene: Scene, { theme }: NetworkOptions): void {
@@ -174,44 +209,46 @@ export class NetworkView {
     }
   }
 
+  /** Draws the nodes again that are not at rest. */
   private drawNodes(painter: Painter, run: Run, scene: Scene, options: NetworkOptions): void {
     const { theme, selection, path } = options;
-    const isSmall = this.picture.nodes.length > 90;
     for (const [at, node] of this.picture.nodes.entries()) {
-      const [x, y, radius] = this.places[at]!;
-      const first = node.members[0]!;
-      const role = run.topology.nodes[first]!.role;
-      const isGroup = node.members.length > 1;
       const missing = scene.missing[at]!;
-      const requested = scene.requested[at] === 1;
-      const age = scene.delivered.get(at);
-      if (age !== undefined) painter.circle(x, y, radius + 2 + age * 8, null, { colour: theme.good, width: 2, alpha: (1 - age) * 0.9 });
-      const state = isGroup ? undefined : options.stateOf(first);
-      const fill = missing > 0 ? theme.missing : state ? stateColour(state.code) : theme.node;
-      const edge = requested ? { colour: theme.requested, width: 3 } : { colour: role === "source" ? theme.kinds.data : theme.ink, width: role === "source" ? 3 : 1.5 };
-      if (isGroup) {
-        painter.circle(x + 3, y + 3, radius, theme.faint, { colour: theme.line });
-        painter.circle(x, y, radius, fill, edge);
-      } else if (role === "router") {
-        painter.rect(x - radius * 0.85, y - radius * 0.85, radius * 1.7, radius * 1.7, fill, edge);
-      } else if (role === "helper") {
-        painter.polygon([x, y - radius * 1.2, x + radius * 1.2, y, x, y + radius * 1.2, x - radius * 1.2, y], fill, edge);
-      } else {
-        painter.circle(x, y, radius, fill, edge);
-      }
-      if (missing > 0 && !isSmall) {
-        painter.text(isGroup ? `${missing} missing` : `−${missing}`, x, y + radius + 10, { colour: theme.requested, size: 11, align: "center", bold: true });
-      }
       const isSelected = selection?.kind === "node" && node.members.includes(selection.node);
-      if (isSelected || (path.size > 0 && node.members.some((member) => path.has(member)))) {
-        painter.circle(x, y, radius + 5, null, { colour: theme.select, width: isSelected ? 3 : 2, ...(isSelected ? {} : { alpha: 0.6 }) });
-      }
-      if (!isSmall || isGroup) this.drawLabel(painter, node.label, x, y, radius, isGroup, theme);
+      const onPath = path.size > 0 && node.members.some((member) => path.has(member));
+      const state = node.members.length > 1 ? undefined : options.stateOf(node.members[0]!);
+      const age = scene.delivered.get(at);
+      if (missing > 0 || state) this.drawNode(painter, run, at, options, { missing, requested: scene.requested[at] === 1, ...(state ? { state: state.code } : {}) });
+      const [x, y, radius] = this.places[at]!;
+      if (age !== undefined && node.members.length === 1) painter.circle(x, y, radius + 2 + age * 8, null, { colour: theme.good, width: 2, alpha: (1 - age) * 0.9 });
+      if (isSelected || onPath) painter.circle(x, y, radius + 5, null, { colour: theme.select, width: isSelected ? 3 : 2, ...(isSelected ? {} : { alpha: 0.6 }) });
     }
     for (const timer of scene.timers) {
       const [x, y, radius] = this.places[timer.node]!;
       painter.arc(x, y, radius + 4, 1 - timer.elapsed, { colour: theme.muted, width: 2.5 });
     }
+  }
+
+  private drawNode(painter: Painter, run: Run, at: number, { theme }: NetworkOptions, status: NodeStatus): void {
+    const node = this.picture.nodes[at]!;
+    const [x, y, radius] = this.places[at]!;
+    const role = run.topology.nodes[node.members[0]!]!.role;
+    const isGroup = node.members.length > 1;
+    const isSmall = this.picture.nodes.length > 90;
+    const fill = status.missing > 0 ? theme.missing : theme.node;
+    const edge = status.requested ? { colour: theme.requested, width: 3 } : { colour: role === "source" ? theme.kinds.data : theme.ink, width: role === "source" ? 3 : 1.5 };
+    if (isGroup) painter.circle(x + 3, y + 3, radius, theme.faint, { colour: theme.line });
+    this.outline(painter, isGroup ? "group" : role, x, y, radius, fill, edge);
+    if (status.state !== undefined && status.missing === 0) this.outline(painter, role, x, y, radius - 2, stateColour(status.state), undefined, 0.45);
+    if (status.missing > 0 && !isSmall) painter.text(`−${status.missing}`, x, y + radius + 9, { colour: theme.requested, size: 11, align: "center", bold: true });
+    if (!isSmall || isGroup) this.drawLabel(painter, node.label, x, y, radius, isGroup, theme);
+  }
+
+  /** Shape of a node by its role: routers are squares, helpers diamonds, all others circles. */
+  private outline(painter: Painter, role: string, x: number, y: number, radius: number, fill: string, edge?: Stroke, alpha?: number): void {
+    if (role === "router") painter.rect(x - radius * 0.85, y - radius * 0.85, radius * 1.7, radius * 1.7, fill, edge, alpha);
+    else if (role === "helper") painter.polygon([x, y - radius * 1.2, x + radius * 1.2, y, x, y + radius * 1.2, x - radius * 1.2, y], fill, edge, alpha);
+    else painter.circle(x, y, radius, fill, edge, alpha);
   }
 
   private drawLabel(painter: Painter, label: string, x: number, y: number, radius: number, isGroup: boolean, theme: Theme): void {

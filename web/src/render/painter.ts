@@ -20,6 +20,8 @@ export interface Painter {
   readonly width: number;
   readonly height: number;
   line(points: number[], stroke: Stroke): void;
+  /** Lines that are not joined: x, y of both ends of each, in one stroke. */
+  segments(points: number[], stroke: Stroke): void;
   /** Closed shape of points x, y, x, y, … */
   polygon(points: number[], fill: string | null, stroke?: Stroke, alpha?: number): void;
   rect(x: number, y: number, width: number, height: number, fill: string | null, stroke?: Stroke, alpha?: number): void;

@@ -12,6 +12,12 @@ export class SvgPainter implements Painter {
     this.parts.push(`<polyline points="${pointList(points)}" fill="none"${strokeOf(stroke)}/>`);
   }
 
+  segments(points: number[], stroke: Stroke): void {
+    let path = "";
+    for (let at = 0; at < points.length; at += 4) path += `M${short(points[at]!)} ${short(points[at + 1]!)}L${short(points[at + 2]!)} ${short(points[at + 3]!)}`;
+    if (path) this.parts.push(`<path d="${path}" fill="none"${strokeOf(stroke)}/>`);
+  }
+
   polygon(points: number[], fill: string | null, stroke?: Stroke, alpha?: number): void {
     this.parts.push(`<polygon points="${pointList(points)}"${fillOf(fill, alpha)}${strokeOf(stroke)}/>`);
   }

@@ -7,7 +7,9 @@ import { button, h } from "./dom.ts";
 import { exportAnimation, exportPng, exportSvg } from "./export.ts";
 import { readHash, writeHash } from "./hash.ts";
 import { type Shortcut, helpDialog, listenToKeys } from "./keyboard.ts";
+import { type GalleryItem, galleryDialog, galleryItems } from "./gallery.ts";
 import { Legend } from "./legend.ts";
+import { Live } from "./live.ts";
 import { menu } from "./menu.ts";
 import { fromBase64, inflate, runOf } from "./open.ts";
 import { Player } from "./player.ts";
@@ -29,8 +31,11 @@ export class App {
   private readonly title = h("span", { class: "title" });
   private readonly facts = h("span", { class: "facts" });
   private readonly toast = h("div", { class: "toast", role: "status" });
+  private readonly note = h("div", { class: "note", hidden: true });
   private readonly welcome = h("div", { class: "welcome" });
   private readonly help: HTMLDialogElement;
+  private readonly gallery: HTMLDialogElement;
+  readonly live: Live;
   private toastTimer: ReturnType<typeof setTimeout> | undefined;
   private bookmarkTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -38,12 +43,15 @@ export class App {
     const { state } = this;
     const shortcuts = this.shortcuts();
     this.help = helpDialog(shortcuts);
+    this.live = new Live(state, (item) => this.explain(item), (text) => this.say(text));
+    this.gallery = galleryDialog((item) => void this.openItem(item));
     const file = h("input", { type: "file", accept: ".carr,.jsonl,.json", style: "display:none", onchange: () => {
       if (file.files?.[0]) void this.openFile(file.files[0]);
       file.value = "";
     } });
     const header = h("header", { class: "head" },
       h("span", { class: "brand" }, "Carillon"), this.title, this.facts,
+      button("Gallery", "Runs that show one thing each (g)", () => this.gallery.showModal()),
       button("Open…", "Open a recording (.carr) or a trace (.jsonl)", () => file.click()),
       menu("Export", "Export a picture or an animation", [
         ["Network as PNG", () => exportPng(state, this.stage, 1280, 800)],
@@ -55,11 +63,10 @@ export class App {
       button("Link", "Copy a link to this time, selection and view", () => void this.copyLink()),
       button("◐", "Dark or light", () => state.setTheme(document.documentElement.dataset["theme"] !== "dark")),
       button("?", "Keys and mouse (?)", () => this.help.showModal()), file);
-    this.stage.element.append();
     const legend = new Legend(state);
-    const frame = h("main", { style: "position:relative;display:grid;grid-area:stage;min-width:0;min-height:0" }, this.stage.element, legend.element, this.welcome);
-    const side = new Side(state, this.story, h("div", {}, h("p", { class: "muted" }, "This page has no simulator inside.")));
-    root.append(header, frame, side.element, this.dock.element, this.transport.element, this.help, this.toast);
+    const frame = h("main", { style: "position:relative;display:grid;grid-area:stage;min-width:0;min-height:0" }, this.stage.element, legend.element, this.note, this.welcome);
+    const side = new Side(state, this.story, this.live.element);
+    root.append(header, frame, side.element, this.dock.element, this.transport.element, this.help, this.gallery, this.toast);
     listenToKeys(shortcuts);
     this.listenToFiles();
     window.addEventListener("hashchange", () => readHash(state, location.hash));
@@ -73,11 +80,11 @@ export class App {
     this.describe();
   }
 
-  /** Shows what the page contains. */
+  /** Shows what the page contains: a recording, a scenario, a permanent link, or the first run of the gallery. */
   async start(): Promise<void> {
     const hash = location.hash;
+    const data = this.pageData();
     try {
-      const data = pageData();
       if (data?.recording) {
         const begin = performance.now();
         this.show([runOf(await inflate(fromBase64(data.recording)), data.view?.title ?? "recording")]);
@@ -87,10 +94,54 @@ export class App {
     } catch (error) {
       this.say(`Cannot show the recording: ${(error as Error).message}`);
     }
+    if (await this.live.begin()) await this.startLive(hash, data);
+    this.ready = true;
+  }
+
+  /** True when everything that the page contains is on the screen. */
+  ready = false;
+
+  private pageData(): ReturnType<typeof pageData> {
+    try {
+      return pageData();
+    } catch (error) {
+      this.say(`The data in this page are damaged: ${(error as Error).message}`);
+      return undefined;
+    }
+  }
+
+  private async startLive(hash: string, data: ReturnType<typeof pageData>): Promise<void> {
+    const packed = new URLSearchParams(hash.slice(1)).get("s");
+    const first = galleryItems()[0];
+    if (packed) {
+      await this.live.loadLink(packed);
+      readHash(this.state, hash);
+    } else if (data?.scenario && data.recording) {
+      await this.live.prepare(data.scenario);
+    } else if (data?.scenario) {
+      await this.live.load({ scenario: data.scenario, set: {}, seed: null, protocols: [] });
+      readHash(this.state, hash.length > 1 ? hash : (data.view?.hash ?? ""));
+    } else if (!this.state.run && first) {
+      await this.live.openItem(first);
+      readHash(this.state, hash);
+    }
+  }
+
+  private async openItem(item: GalleryItem): Promise<void> {
+    await this.live.openItem(item);
+    this.state.play(true);
+  }
+
+  /** Shows the text of a run of the gallery. */
+  private explain(item: GalleryItem | undefined): void {
+    this.note.hidden = item === undefined;
+    if (!item) return;
+    this.note.replaceChildren(h("strong", {}, item.title), h("span", {}, item.text.join(" ")), button("×", "Close", () => (this.note.hidden = true)));
   }
 
   /** Shows runs side by side. */
   show(runs: Run[]): void {
+    this.note.hidden = true;
     this.state.show(runs);
   }
 
@@ -146,7 +197,7 @@ export class App {
   }
 
   private async copyLink(): Promise<void> {
-    location.hash = writeHash(this.state);
+    location.hash = this.fragment();
     try {
       await navigator.clipboard.writeText(location.href);
       this.say("The link is in the clipboard.");
@@ -155,12 +206,18 @@ export class App {
     }
   }
 
+  /** Fragment of the address: the place in the run and, in a live session, scenario and seed. */
+  private fragment(): string {
+    const isLive = this.live.link !== "" && this.live.shows(this.state.run);
+    return writeHash(this.state) + (isLive ? `&s=${this.live.link}` : "");
+  }
+
   /** Keeps the address up to date, without a new entry in the history. */
   private bookmarkSoon(): void {
     clearTimeout(this.bookmarkTimer);
     if (!this.state.run) return;
     this.bookmarkTimer = setTimeout(() => {
-      const hash = `#${writeHash(this.state)}`;
+      const hash = `#${this.fragment()}`;
       try {
         if (hash !== location.hash) history.replaceState(null, "", hash);
       } catch {
@@ -199,6 +256,7 @@ export class App {
       { label: "f", help: "follow the selected loss, or the next one", actions: { f: () => this.followNext() } },
       { label: "[ ]", help: "previous or next step of the loss", actions: { "[": () => this.story.move(-1), "]": () => this.story.move(1) } },
       { label: "1 2 3 4", help: "sequence diagram, sequence plot, chart, events", actions: { 1: view(0), 2: view(1), 3: view(2), 4: view(3) } },
+      { label: "g", help: "the gallery", actions: { g: () => this.gallery.showModal() } },
       { label: "0", help: "show the whole network", actions: { 0: () => this.resetCamera() } },
       { label: "Esc", help: "clear the selection", actions: { Escape: () => this.clear() } },
       { label: "?", help: "this help", actions: { "?": () => this.help.showModal() } },

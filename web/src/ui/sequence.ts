@@ -7,10 +7,13 @@ import type { Painter } from "../render/painter.ts";
 import { drawSign } from "../render/shapes.ts";
 import { CanvasView } from "./canvas-view.ts";
 import { h } from "./dom.ts";
+import { KINDS, type PacketKind } from "../schema/header.ts";
 import type { State } from "./state.ts";
 
 /** Arrows that are drawn at most. */
 const MAX_ARROWS = 2500;
+/** Arrows with a head and a number; further ones are lines. */
+const MAX_HEADS = 500;
 const LANE = 21;
 const LEFT = 64;
 const TOP = 20;
@@ -19,6 +22,8 @@ export class SequenceView extends CanvasView {
   /** Simulated time across the view, in usual flights. */
   private span = 14;
   private lanes: number[] = [];
+  /** Places of the numbers that are drawn: left end, middle, width. */
+  private numbers: [number, number, number][] = [];
   private hits: { x: number; y: number; event: number }[] = [];
 
   constructor(state: State) {
@@ -73,6 +78,7 @@ export class SequenceView extends CanvasView {
   paint(painter: Painter): void {
     const { run, theme, time, story, selection } = this.state;
     this.hits = [];
+    this.numbers = [];
     if (!run) return;
     this.lanes = chooseLanes(run, story, selection, Math.max(2, Math.floor((painter.height - TOP) / LANE)));
     const lane = this.laneHeight(painter.height);
@@ -86,15 +92,18 @@ export class SequenceView extends CanvasView {
       painter.line([xOf(at), TOP - 4, xOf(at), painter.height], { colour: theme.faint });
       painter.text(formatTime(at, window / 40), xOf(at), 9, { colour: theme.muted, size: 10.5, align: "center" });
     }
+    const isSelectedNode = (node: number): boolean => selection?.kind === "node" && selection.node === node;
+    for (const [node, y] of yOf) painter.line([LEFT, y, LEFT + wide, y], { colour: isSelectedNode(node) ? theme.select : theme.line, width: isSelectedNode(node) ? 2 : 1 });
+    this.paintMissing(painter, from, window, xOf, yOf, lane);
+    this.paintArrows(painter, from, window, xOf, yOf);
+    // The names cover the arrows that begin before the time in sight.
+    painter.rect(0, TOP - 6, LEFT, painter.height, theme.background);
     for (const [node, y] of yOf) {
-      const isSelected = selection?.kind === "node" && selection.node === node;
-      painter.line([LEFT, y, LEFT + wide, y], { colour: isSelected ? theme.select : theme.line, width: isSelected ? 2 : 1 });
+      const isSelected = isSelectedNode(node);
       const role = run.topology.nodes[node]!.role;
       const name = role === "source" ? `source ${run.topology.label(node)}` : role === "router" ? `router ${run.topology.label(node)}` : `node ${run.topology.label(node)}`;
       painter.text(name, LEFT - 8, y, { colour: isSelected ? theme.select : theme.ink, size: 11, align: "right", bold: role === "source" });
     }
-    this.paintMissing(painter, from, window, xOf, yOf, lane);
-    this.paintArrows(painter, from, window, xOf, yOf);
     painter.line([xOf(time), TOP - 6, xOf(time), painter.height], { colour: theme.select, width: 1.5 });
   }
 
@@ -119,6 +128,8 @@ export class SequenceView extends CanvasView {
     const { run, theme, selection, story } = this.state;
     const { columns, codes, topology } = run!;
     let arrows = 0;
+    /** Plain arrows of each kind, which are drawn in one stroke. */
+    const plain = new Map<PacketKind, number[]>(KINDS.map((kind) => [kind, []]));
     const storyEvents = new Set(story?.steps.map(({ event }) => event));
     const isMarked = (event: number): boolean => (selection !== null && selection.kind !== "node" && isSelectedEvent(run!, selection, event)) || storyEvents.has(event);
     run!.frames.visit(from, from + window, (event) => {
@@ -131,7 +142,6 @@ export class SequenceView extends CanvasView {
       const fromY = yOf.get(a >= 0 ? a : run!.nodeOf(event));
       if (fromY === undefined) return true;
       const marked = isMarked(event) || (selection?.kind === "event" && run!.lossOf[event]! - 1 === selection.event);
-      const width = marked ? 2.5 : 1.2;
       if (a < 0) {
         // A frame on a shared medium reaches all nodes: a bar while it is on the medium.
         painter.rect(xOf(start), fromY - 4, Math.max(2, xOf(arrival) - xOf(start)), 8, colour, marked ? { colour: theme.select, width: 2 } : undefined, 0.85);
@@ -146,21 +156,24 @@ export class SequenceView extends CanvasView {
       const end = isLost ? lossTime(run!, event) : arrival;
       const endY = isLost ? fromY + (toY - fromY) * 0.6 : toY;
       const [x1, x2] = [xOf(start), xOf(end)];
-      painter.line([x1, fromY, x2, endY], marked ? { colour: theme.select, width: 4, alpha: 0.5 } : { colour, width });
-      if (marked) painter.line([x1, fromY, x2, endY], { colour, width: 2 });
+      if (marked) {
+        painter.line([x1, fromY, x2, endY], { colour: theme.select, width: 4, alpha: 0.5 });
+        painter.line([x1, fromY, x2, endY], { colour, width: 2 });
+      } else plain.get(kind)!.push(x1, fromY, x2, endY);
       if (isLost) {
         painter.line([x2 - 4, endY - 4, x2 + 4, endY + 4], { colour: theme.lost, width: 2 });
         painter.line([x2 - 4, endY + 4, x2 + 4, endY - 4], { colour: theme.lost, width: 2 });
-      } else {
+      } else if (arrows < MAX_HEADS) {
         const angle = Math.atan2(endY - fromY, x2 - x1);
         painter.polygon([x2, endY, x2 - 6 * Math.cos(angle - 0.4), endY - 6 * Math.sin(angle - 0.4), x2 - 6 * Math.cos(angle + 0.4), endY - 6 * Math.sin(angle + 0.4)], colour);
       }
-      drawSign(painter, kind, x1, fromY, 5.5, colour);
-      if (Math.abs(x2 - x1) > 26) this.paintNumber(painter, event, x1, fromY, x2, endY);
+      if (arrows < MAX_HEADS) drawSign(painter, kind, x1, fromY, 5.5, colour);
+      if (arrows < MAX_HEADS && Math.abs(x2 - x1) > 26) this.paintNumber(painter, event, x1, fromY, x2, endY);
       this.hits.push({ x: (x1 + x2) / 2, y: (fromY + endY) / 2, event }, { x: x2, y: endY, event }, { x: x1, y: fromY, event });
       arrows += 1;
       return arrows < MAX_ARROWS;
     });
+    for (const [kind, points] of plain) painter.segments(points, { colour: theme.kinds[kind], width: 1.2 });
     this.paintDeliveries(painter, from, window, xOf, yOf);
     if (arrows >= MAX_ARROWS) painter.text("More packets than are drawn: show less time", LEFT + 8, painter.height - 10, { colour: theme.muted, size: 11 });
   }
@@ -170,8 +183,12 @@ export class SequenceView extends CanvasView {
     const message = run!.message(event);
     const place = 0.36;
     const text = message === undefined ? run!.packetName(event) : `${run!.packetName(event)} ${message}`;
-    if (text.length * 5.6 > Math.abs(x2 - x1)) return;
-    painter.text(text, x1 + (x2 - x1) * place + 4, y1 + (y2 - y1) * place - 5, { colour: theme.muted, size: 9.5 });
+    const room = text.length * 5.4;
+    const [x, y] = [x1 + (x2 - x1) * place + 4, y1 + (y2 - y1) * place - 5];
+    const overlaps = ([otherX, otherY, otherRoom]: [number, number, number]): boolean => Math.abs(otherY - y) < 10 && x < otherX + otherRoom && otherX < x + room;
+    if (x < LEFT || this.numbers.some(overlaps)) return;
+    this.numbers.push([x, y, room]);
+    painter.text(text, x, y, { colour: theme.muted, size: 9.5 });
   }
 
   private paintDeliveries(painter: Painter, from: number, window: number, xOf: (at: number) => number, yOf: Map<number, number>): void {

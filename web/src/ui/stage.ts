@@ -1,7 +1,7 @@
 /** Stage: the network view of each run, side by side, with mouse and touch. */
 import { type Scene, sceneAt } from "../model/scene.ts";
-import { paintOn } from "../render/canvas-painter.ts";
-import { NetworkView } from "../render/network.ts";
+import { CanvasPainter, paintOn } from "../render/canvas-painter.ts";
+import { type NetworkOptions, NetworkView } from "../render/network.ts";
 import type { Painter } from "../render/painter.ts";
 import { h } from "./dom.ts";
 import type { Pane, State } from "./state.ts";
@@ -12,6 +12,8 @@ interface PaneView {
   caption: HTMLElement;
   view: NetworkView | undefined;
   scene: Scene | undefined;
+  /** Links and nodes at rest, and what they depend on. */
+  still: { canvas: HTMLCanvasElement; view: NetworkView; theme: unknown; story: unknown } | undefined;
 }
 
 export class Stage {
@@ -37,7 +39,11 @@ export class Stage {
   /** Paints the active run on any painter. */
   paint(painter: Painter): void {
     const { pane } = this.state;
-    if (pane) this.paintPane(pane, painter, new NetworkView(pane.picture, painter.width, painter.height, pane.camera), sceneAt(pane.run, pane.picture, this.state.time));
+    if (!pane) return;
+    const view = new NetworkView(pane.picture, painter.width, painter.height, pane.camera);
+    const options = this.options(pane);
+    view.drawStill(painter, pane.run, options);
+    view.drawScene(painter, pane.run, sceneAt(pane.run, pane.picture, this.state.time), options);
   }
 
   get canvas(): HTMLCanvasElement | undefined {
@@ -54,7 +60,7 @@ export class Stage {
       const canvas = h("canvas", { class: "network", tabIndex: 0, label: `Network of ${pane.run.header.title}` });
       const caption = h("div", { class: "caption" });
       this.listen(canvas, pane, at);
-      return { pane, canvas, caption, view: undefined, scene: undefined };
+      return { pane, canvas, caption, view: undefined, scene: undefined, still: undefined };
     });
     this.element.replaceChildren(...this.views.map(({ canvas, caption }) => h("div", { class: "pane" }, canvas, caption)));
     this.element.dataset["panes"] = String(panes.length);
@@ -72,19 +78,39 @@ export class Stage {
     const isKnown = entry.view?.picture === pane.picture && entry.view.width === painter.width && entry.view.height === painter.height && entry.view.camera === pane.camera;
     if (!isKnown) entry.view = new NetworkView(pane.picture, painter.width, painter.height, pane.camera);
     entry.scene = sceneAt(pane.run, pane.picture, this.state.time);
-    this.paintPane(pane, painter, entry.view!, entry.scene);
+    const options = this.options(pane);
+    const context = canvas.getContext("2d")!;
+    context.drawImage(this.stillOf(entry, options), 0, 0, painter.width, painter.height);
+    entry.view!.drawScene(painter, pane.run, entry.scene, options);
     if (this.views.length > 1) entry.caption.textContent = captionOf(pane, this.state.time);
   }
 
-  private paintPane(pane: Pane, painter: Painter, view: NetworkView, scene: Scene): void {
+  /** Links and nodes at rest, drawn once. */
+  private stillOf(entry: PaneView, options: NetworkOptions): HTMLCanvasElement {
+    const { view, canvas, pane } = entry;
+    const story = options.path.size > 0 ? this.state.story : null;
+    const { still } = entry;
+    if (still && still.view === view && still.theme === options.theme && still.story === story && still.canvas.width === canvas.width) return still.canvas;
+    const copy = still?.canvas ?? document.createElement("canvas");
+    copy.width = canvas.width;
+    copy.height = canvas.height;
+    const context = copy.getContext("2d")!;
+    const scale = canvas.width / view!.width;
+    context.setTransform(scale, 0, 0, scale, 0, 0);
+    view!.drawStill(new CanvasPainter(context, view!.width, view!.height), pane.run, options);
+    entry.still = { canvas: copy, view: view!, theme: options.theme, story };
+    return copy;
+  }
+
+  private options(pane: Pane): NetworkOptions {
     const isActive = pane === this.state.pane;
-    view.draw(painter, pane.run, scene, {
+    return {
       theme: this.state.theme,
       camera: pane.camera,
       selection: isActive ? this.state.selection : null,
       path: new Set(isActive ? (this.state.story?.path ?? []) : []),
       stateOf: (node) => pane.states.at(node, this.state.time),
-    });
+    };
   }
 
   private listen(canvas: HTMLCanvasElement, pane: Pane, at: number): void {

@@ -10,6 +10,8 @@ import type { State } from "./state.ts";
 import type { View } from "./view.ts";
 
 const LINE = 22;
+/** Time between two updates while the clock runs, ms. */
+const UPDATE_INTERVAL = 120;
 /** Height that every browser scrolls; longer tables scroll in larger steps. */
 const MAX_HEIGHT = 8_000_000;
 const HEADS = ["time", "event", "node", "packet", "link", "message", "bytes", "what happens"];
@@ -23,6 +25,7 @@ export class TableView implements View {
   private filter: Filter = { ...NO_FILTER };
   private found: Uint32Array | undefined;
   private stale = true;
+  private drawn = 0;
   /** True while the table follows the clock. */
   private follows = true;
   private scrolledByUs = false;
@@ -84,6 +87,8 @@ export class TableView implements View {
   draw(): void {
     const { run } = this;
     if (!this.stale || !run || this.element.clientHeight === 0) return;
+    if (this.state.playing && performance.now() - this.drawn < UPDATE_INTERVAL) return;
+    this.drawn = performance.now();
     this.stale = false;
     const visible = Math.max(1, Math.floor(this.element.clientHeight / LINE) - 1);
     const last = Math.max(0, this.length - visible);

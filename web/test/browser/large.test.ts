@@ -1,0 +1,80 @@
+/** A recording of a million events: time to open, frame times, memory. */
+import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeRecording } from "../../src/schema/recording.ts";
+import { millionEvents } from "../data/generate.ts";
+import { WEB, launch, open, pageWith, settle } from "./chromium.ts";
+
+const OPEN_LIMIT = 3000;
+const FRAME_LIMIT = 33;
+const MEMORY_LIMIT = 600e6;
+
+test("a million events open in 3 s, animate at 30 frames per second, and take less than 600 MB", async (context) => {
+  const recording = millionEvents();
+  assert.ok(recording.header.count >= 1_000_000, String(recording.header.count));
+  const file = pageWith("million", recording, 3);
+  const bytes = join(WEB, "dist/test/million.carr");
+  writeFileSync(bytes, writeRecording(recording));
+  const browser = await launch();
+  try {
+    const begin = performance.now();
+    const { page, errors } = await open(browser, file);
+    await settle(page);
+    const opened = performance.now() - begin;
+    const inside = await page.evaluate(() => window.carillon.openTime);
+    await page.evaluate(() => {
+      const { state, player } = window.carillon;
+      state.skipQuiet = false;
+      state.seek(state.duration * 0.3);
+      player.frameTimes = [];
+      player.workTimes = [];
+      state.play(true);
+    });
+    const results: string[] = [];
+    for (const view of ["sequence", "plot", "chart", "events"] as const) {
+      await page.evaluate((name) => {
+        window.carillon.dock.show(name);
+        window.carillon.player.frameTimes = [];
+        window.carillon.player.workTimes = [];
+      }, view);
+      await page.waitForTimeout(3000);
+      const [frames, work] = await page.evaluate(() => [window.carillon.player.frameTimes!, window.carillon.player.workTimes!]);
+      const [p95, p95Work] = [percentile(frames!, 0.95), percentile(work!, 0.95)];
+      results.push(`${view}: ${frames!.length} frames, p95 ${p95.toFixed(1)} ms between frames, p95 ${p95Work.toFixed(1)} ms to draw`);
+      assert.ok(frames!.length > 40, `${view}: ${frames!.length} frames`);
+      assert.ok(p95 < FRAME_LIMIT, `${view}: p95 of the frame time is ${p95} ms`);
+    }
+    const memory = await rendererMemory(browser);
+    const again = performance.now();
+    await page.setInputFiles("input[type=file]", bytes);
+    await page.waitForFunction((title) => window.carillon.state.time === 0 && window.carillon.state.run!.header.title === title, recording.header.title);
+    const dropped = performance.now() - again;
+    context.diagnostic(`events ${recording.header.count}, page ${(readFileSync(file).length / 1e6).toFixed(1)} MB`);
+    context.diagnostic(`open from disk ${opened.toFixed(0)} ms (${inside.toFixed(0)} ms of it to expand and index), as a file ${dropped.toFixed(0)} ms`);
+    for (const result of results) context.diagnostic(result);
+    context.diagnostic(`memory of the renderer ${(memory / 1e6).toFixed(0)} MB`);
+    assert.ok(opened < OPEN_LIMIT, `${opened} ms to open`);
+    assert.ok(memory < MEMORY_LIMIT, `${memory} bytes of memory`);
+    assert.deepEqual(errors, []);
+  } finally {
+    await browser.close();
+  }
+});
+
+function percentile(values: number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Infinity;
+}
+
+/** Resident memory of the largest renderer process, bytes. */
+async function rendererMemory(browser: Awaited<ReturnType<typeof launch>>): Promise<number> {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = (await session.send("SystemInfo.getProcessInfo")) as { processInfo: { type: string; id: number }[] };
+  const sizes = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => {
+    const status = readFileSync(`/proc/${id}/status`, "utf8");
+    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024;
+  });
+  return Math.max(...sizes);
+}

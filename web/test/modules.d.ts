@@ -1,0 +1,9 @@
+declare module "pngjs" {
+  export class PNG {
+    constructor(options: { width: number; height: number });
+    readonly width: number;
+    readonly height: number;
+    readonly data: Buffer;
+    static readonly sync: { read(bytes: Buffer): PNG; write(image: PNG): Buffer };
+  }
+}
