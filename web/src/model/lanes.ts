@@ -1,6 +1,6 @@
 /** Nodes of the time–sequence diagram, from left to right. */
 import type { Run } from "./run.ts";
-import type { Story } from "./story.ts";
+import { type Story, receiversOf } from "./story.ts";
 import type { Selection } from "./selection.ts";
 
 /**
@@ -25,6 +25,11 @@ export function chooseLanes(run: Run, story: Story | null, selection: Selection 
   }
   if (selection?.kind === "node") for (const node of topology.path(selection.node)) add(node);
   if (selection?.kind === "event") for (const node of topology.path(run.nodeOf(selection.event))) add(node);
+  // Without a choice of the reader, the first loss is what there is to see.
+  const loss = run.losses[0];
+  if (!story && !selection && loss !== undefined) {
+    for (const receiver of receiversOf(run, loss).slice(0, 2)) for (const node of topology.path(receiver)) add(node);
+  }
   const isRouted = topology.network.links.length > 0 && topology.nodes.length > most;
   // In a large network, the receivers beside the source say more than the routers between.
   if (!story || chosen.size < 3) for (const node of isRouted ? firstBranch(run) : topology.order) add(node);

@@ -89,6 +89,21 @@ export class MissingMessages {
     }
   }
 
+  /** Calls `visit` with begin and end of each time between `from` and `to` in which a node misses messages. */
+  visit(node: number, from: number, to: number, visit: (begin: number, end: number) => void): void {
+    const timeline = this.timelines.get(node);
+    if (!timeline) return;
+    const { times, missing } = timeline;
+    let begin = NaN;
+    for (let change = Math.max(0, upperBound(times, from) - 1); change < times.length && times[change]! < to; change += 1) {
+      if (missing[change]! > 0 && Number.isNaN(begin)) begin = Math.max(from, times[change]!);
+      if (missing[change]! > 0 || Number.isNaN(begin)) continue;
+      if (times[change]! > from) visit(begin, times[change]!);
+      begin = NaN;
+    }
+    if (!Number.isNaN(begin)) visit(begin, to);
+  }
+
   /** Status of a node at a time. */
   at(node: number, time: number): Status {
     const timeline = this.timelines.get(node);

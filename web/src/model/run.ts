@@ -1,13 +1,14 @@
 /** Run: a recording with the indexes that all views share. */
 import type { Columns } from "../schema/columns.ts";
 import { NONE16, NONE32, NONE8 } from "../schema/columns.ts";
-import type { Header, PacketKind } from "../schema/header.ts";
+import { type Header, KINDS, type PacketKind } from "../schema/header.ts";
 import type { Recording } from "../schema/recording.ts";
 import { type Codes, codesOf } from "./codes.ts";
 import { Groups } from "./groups.ts";
 import { Intervals } from "./intervals.ts";
 import { matchLosses } from "./losses.ts";
 import { MissingMessages } from "./missing.ts";
+import { numberFrames } from "./numbers.ts";
 import { lowerBound, upperBound } from "./search.ts";
 import { Timers } from "./timers.ts";
 import { Topology } from "./topology.ts";
@@ -31,6 +32,7 @@ export class Run {
   /** Usual time that a frame travels, ns: the mean of a sample. */
   readonly usualFlight: number;
   private nodeEvents: Groups | undefined;
+  private kindEvents: Groups | undefined;
 
   constructor(recording: Recording) {
     this.header = recording.header;
@@ -43,6 +45,7 @@ export class Run {
     const last = this.count > 0 ? columns.time[this.count - 1]! : 0;
     this.duration = Math.max(recording.header.duration_ns, last, 1);
     this.lossOf = matchLosses(columns, codes);
+    numberFrames(columns, codes, this.header, this.lossOf);
     this.losses = new Groups(1, this.count, (row) => (columns.event[row] === codes.frame_lost ? 0 : -1)).rows;
     this.missing = new MissingMessages(columns, codes, this.topology);
     this.timers = new Timers(columns, codes, this.topology);
@@ -53,6 +56,13 @@ export class Run {
   get byNode(): Groups {
     this.nodeEvents ??= new Groups(this.topology.nodes.length, this.count, (row) => this.topology.indexOf(this.columns.node[row]!));
     return this.nodeEvents;
+  }
+
+  /** Number of packets of a kind that were sent until a time. */
+  packetsUntil(kind: PacketKind, time: number): number {
+    const { columns, codes } = this;
+    this.kindEvents ??= new Groups(KINDS.length, this.count, (row) => (columns.event[row] === codes.frame_sent ? KINDS.indexOf(this.kindOf(row) ?? "control") : -1));
+    return lowerBound(this.kindEvents.of(KINDS.indexOf(kind)), this.countUntil(time));
   }
 
   /** Number of the first event at or after a time. */

@@ -101,24 +101,22 @@ export function sceneAt(run: Run, picture: Picture, time: number): Scene {
 function addPackets(scene: Scene, run: Run, picture: Picture): void {
   const { columns, codes, topology } = run;
   const { time } = scene;
-  /** Packets by link, direction, kind and start, so that copies to members of a group are one. */
-  const merged = new Map<string, ScenePacket>();
+  /** Last packet of each link, direction and type, so that copies to members of a group are one. */
+  const merged = new Map<number, ScenePacket>();
   const queues = new Map<number, SceneQueue>();
   run.frames.visit(time, time, (event) => {
     if (columns.event[event] !== codes.frame_sent) return true;
     const direction = columns.link[event]!;
     const kind = run.kindOf(event) ?? "control";
-    let from = picture.nodeOf[run.nodeOf(event)] ?? -1;
+    let from = -1;
     let to = -1;
     let link = -1;
     if (direction >= 0) {
-      const [a, b] = topology.ends(direction);
-      if (a < 0 || b < 0) return true;
-      from = picture.nodeOf[a]!;
-      to = picture.nodeOf[b]!;
-      link = picture.linkOf[direction >> 1]!;
+      link = picture.linkOf[direction >> 1] ?? -1;
       if (link < 0) return true;
-    }
+      from = picture.nodeOf[topology.sender[direction]!] ?? -1;
+      to = picture.nodeOf[topology.receiver[direction]!] ?? -1;
+    } else from = picture.nodeOf[run.nodeOf(event)] ?? -1;
     if (from < 0) return true;
     const start = columns.start[event]!;
     if (time < start) {
@@ -134,9 +132,9 @@ function addPackets(scene: Scene, run: Run, picture: Picture): void {
     if (lost && time >= lossTime(run, event)) return true;
     const isGroup = picture.nodes[from]!.members.length > 1 || (to >= 0 && picture.nodes[to]!.members.length > 1);
     if (isGroup) {
-      const key = `${link} ${from} ${columns.packet[event]} ${start}`;
+      const key = (link * 2 + (picture.links[link]?.from === from ? 0 : 1)) * 256 + columns.packet[event]!;
       const known = merged.get(key);
-      if (known) {
+      if (known && columns.start[known.event] === start && known.lost === lost) {
         known.count += 1;
         return true;
       }

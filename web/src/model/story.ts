@@ -43,7 +43,7 @@ export function followLoss(run: Run, loss: number, receiver?: number): Story {
 }
 
 /** Receivers below the link of a loss; without a link, the one that lost the packet, or all. */
-function receiversOf(run: Run, loss: number): number[] {
+export function receiversOf(run: Run, loss: number): number[] {
   const { topology } = run;
   const other = run.otherOf(loss);
   const isReceiver = (node: number): boolean => topology.nodes[node]?.role !== "router";
@@ -61,11 +61,13 @@ function receiversOf(run: Run, loss: number): number[] {
 function stepsOf(run: Run, loss: number, message: number, receiver: number, path: ReadonlySet<number>): Step[] {
   const { columns, codes } = run;
   const steps = [stepOf(run, loss, "lost")];
+  const chain = causes(run, loss, message, receiver);
+  const isPart = (event: number): boolean => chain.size === 0 || columns.link[event]! < 0 || columns.event[event] !== codes.frame_sent || chain.has(event);
   // An event of the frame that was lost may stand before the loss, at the same time.
   for (let event = loss + 1; event < run.count && steps.length < MAX_STEPS; event += 1) {
     if (run.message(event) !== message) continue;
-    const stage = stageOf(run, event, receiver, path);
-    if (!stage) continue;
+    const stage = chain.has(event) ? (run.kindOf(event) === "request" ? "requested" : "repair") : stageOf(run, event, receiver, path);
+    if (!stage || !isPart(event)) continue;
     const last = steps.at(-1)!;
     // Copies of one packet to several links are one step.
     const isCopy = columns.event[last.event] === codes.frame_sent && columns.event[event] === codes.frame_sent
@@ -76,6 +78,39 @@ function stepsOf(run: Run, loss: number, message: number, receiver: number, path
     if (stage === "delivered" || stage === "abandoned") break;
   }
   return steps.sort((a, b) => a.time - b.time);
+}
+
+/**
+ * Frames that brought the message to the receiver, from the node that repaired it, and the request to that node: each
+ * one arrives where and before the next one leaves. Empty where the network has no links, or nothing is repaired.
+ */
+function causes(run: Run, loss: number, message: number, receiver: number): Set<number> {
+  const { columns, codes, topology } = run;
+  const frames: { event: number; from: number; to: number }[] = [];
+  for (let event = loss + 1; event < run.count; event += 1) {
+    if (columns.message[event] !== message) continue;
+    if (columns.event[event] === codes.delivered && run.nodeOf(event) === receiver) break;
+    if (columns.event[event] !== codes.frame_sent || run.lossOf[event]! > 0) continue;
+    const [from, to] = topology.ends(columns.link[event]!);
+    if (from >= 0) frames.push({ event, from, to });
+  }
+  const chain = new Set<number>();
+  /** Follows frames back from the one that arrives at `node` last before `time`; returns the node of the first one. */
+  const back = (node: number, time: number, isKind: (event: number) => boolean): { node: number; time: number } | undefined => {
+    let [at, before, found] = [node, time, false];
+    for (let length = 0; length < topology.nodes.length; length += 1) {
+      const frame = frames.findLast(({ event, to }) => to === at && columns.arrival[event]! <= before + 1 && isKind(event) && !chain.has(event));
+      if (!frame) break;
+      found = true;
+      chain.add(frame.event);
+      [at, before] = [frame.from, columns.time[frame.event]!];
+    }
+    return found ? { node: at, time: before } : undefined;
+  };
+  const isMessage = (event: number): boolean => run.kindOf(event) === "repair" || run.kindOf(event) === "data";
+  const repairer = back(receiver, Infinity, isMessage);
+  if (repairer) back(repairer.node, repairer.time, (event) => run.kindOf(event) === "request");
+  return chain;
 }
 
 function stageOf(run: Run, event: number, receiver: number, path: ReadonlySet<number>): Stage | undefined {

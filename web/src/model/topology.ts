@@ -10,14 +10,22 @@ export class Topology {
   /** Nodes in the order of a breadth-first search from the source. */
   readonly order: number[];
   readonly source: number;
+  /** Sending node of each link and direction. */
+  readonly sender: Int32Array;
+  /** Receiving node of each link and direction. */
+  readonly receiver: Int32Array;
   private readonly index = new Map<number, number>();
 
   constructor(readonly network: NetworkInfo) {
     this.nodes = network.nodes;
     for (const [at, node] of network.nodes.entries()) this.index.set(node.id, at);
     this.neighbours = network.nodes.map(() => []);
+    this.sender = new Int32Array(2 * network.links.length).fill(-1);
+    this.receiver = new Int32Array(2 * network.links.length).fill(-1);
     for (const [link, { a, b }] of network.links.entries()) {
       const [from, to] = [this.indexOf(a), this.indexOf(b)];
+      this.sender.set([from, to], 2 * link);
+      this.receiver.set([to, from], 2 * link);
       if (from < 0 || to < 0) continue;
       this.neighbours[from]!.push({ node: to, link });
       this.neighbours[to]!.push({ node: from, link });
@@ -35,10 +43,7 @@ export class Topology {
 
   /** Indices of sending and receiving node of a link in a direction, or -1. */
   ends(link: number): [number, number] {
-    const info = this.network.links[link >> 1];
-    if (link < 0 || !info) return [-1, -1];
-    const [a, b] = [this.indexOf(info.a), this.indexOf(info.b)];
-    return link % 2 === 0 ? [a, b] : [b, a];
+    return link < 0 ? [-1, -1] : [this.sender[link] ?? -1, this.receiver[link] ?? -1];
   }
 
   /** Name of a node for people. */

@@ -2,7 +2,12 @@
 import { FONT, MONO, type Painter, type Stroke, type TextStyle } from "./painter.ts";
 
 export class CanvasPainter implements Painter {
-  constructor(private readonly context: CanvasRenderingContext2D, readonly width: number, readonly height: number) {}
+  constructor(private readonly context: CanvasRenderingContext2D, readonly width: number, readonly height: number, readonly scale = 1) {}
+
+  /** Draws another canvas over the whole surface. */
+  copy(canvas: HTMLCanvasElement): void {
+    this.context.drawImage(canvas, 0, 0, this.width, this.height);
+  }
 
   line(points: number[], stroke: Stroke): void {
     this.trace(points);
@@ -94,5 +99,5 @@ export function paintOn(canvas: HTMLCanvasElement, background: string): CanvasPa
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.fillStyle = background;
   context.fillRect(0, 0, width, height);
-  return new CanvasPainter(context, width, height);
+  return new CanvasPainter(context, width, height, scale);
 }

@@ -33,6 +33,8 @@ interface NodeStatus {
   state?: number;
 }
 
+/** Room beside the network, left and right. */
+const MARGIN = 46;
 const AT_REST: NodeStatus = { missing: 0, requested: false };
 
 /** Places on the screen. */
@@ -40,13 +42,15 @@ export class NetworkView {
   /** Centres of the nodes of the picture: x, y, radius. */
   readonly places: [number, number, number][];
 
-  constructor(readonly picture: Picture, readonly width: number, readonly height: number, readonly camera: Camera) {
+  constructor(readonly picture: Picture, readonly width: number, readonly height: number, readonly camera: Camera, hasCaption = false) {
     const isBus = picture.shape === "bus";
-    const marginX = 46;
-    const [top, bottom] = isBus ? [0.2 * height, 0.78 * height] : [40, height - 76];
+    const marginX = width < 500 ? 24 : MARGIN;
+    const [top, bottom] = isBus ? [0.2 * height, 0.78 * height] : [hasCaption ? 66 : 40, height - (height < 320 ? 40 : 76)];
     const isStar = picture.shape === "star";
     const side = Math.min(width - 2 * marginX, bottom - top);
-    const radius = radiusOf(picture, width, height);
+    const isRing = isStar && picture.nodes.length > 2;
+    const around = isRing ? (Math.PI * 0.75 * (side + Math.min(side * 1.5, width - 2 * marginX))) / 1.5 / (picture.nodes.length - 1) : Infinity;
+    const radius = Math.max(2.5, Math.min(radiusOf(picture, width, height), around * 0.42));
     this.places = picture.nodes.map((node) => {
       let x = marginX + node.x * (width - 2 * marginX);
       let y = top + node.y * (bottom - top);
@@ -220,7 +224,7 @@ export class NetworkView {
       const age = scene.delivered.get(at);
       if (missing > 0 || state) this.drawNode(painter, run, at, options, { missing, requested: scene.requested[at] === 1, ...(state ? { state: state.code } : {}) });
       const [x, y, radius] = this.places[at]!;
-      if (age !== undefined && node.members.length === 1) painter.circle(x, y, radius + 2 + age * 8, null, { colour: theme.good, width: 2, alpha: (1 - age) * 0.9 });
+      if (age !== undefined && node.members.length === 1) painter.circle(x, y, radius + 2 + age * Math.min(8, radius * 0.6), null, { colour: theme.good, width: 2, alpha: (1 - age) * 0.9 });
       if (isSelected || onPath) painter.circle(x, y, radius + 5, null, { colour: theme.select, width: isSelected ? 3 : 2, ...(isSelected ? {} : { alpha: 0.6 }) });
     }
     for (const timer of scene.timers) {
@@ -252,9 +256,10 @@ export class NetworkView {
   }
 
   private drawLabel(painter: Painter, label: string, x: number, y: number, radius: number, isGroup: boolean, theme: Theme): void {
-    const fits = label.length * 6.4 < radius * 2 + 2;
-    if (fits) {
-      painter.text(label, x, y + 0.5, { colour: theme.ink, size: isGroup ? 10.5 : 11, align: "center" });
+    if (radius < 7 && this.picture.shape === "star") return;
+    const size = Math.min(isGroup ? 10.5 : 11, (radius * 2 - 2) / (label.length * 0.6));
+    if (size >= 7.5) {
+      painter.text(label, x, y + 0.5, { colour: theme.ink, size, align: "center" });
       return;
     }
     const above = this.picture.shape === "bus" ? y < this.busY : y < this.height * 0.25;
@@ -293,13 +298,26 @@ export class NetworkView {
 
 function radiusOf(picture: Picture, width: number, height: number): number {
   const room = Math.sqrt((width * height) / Math.max(picture.nodes.length, 1));
-  const inRow = picture.shape === "layers" ? rowRoom(picture, width) : Infinity;
-  return Math.max(2.5, Math.min(15, room * 0.16, inRow * 0.36));
+  const inRow = picture.shape === "layers" ? rowRoom(picture, width - 2 * (width < 500 ? 24 : MARGIN)) : Infinity;
+  return Math.max(2.5, Math.min(15, room * 0.16, inRow * (hasGroups(picture) ? 0.38 : 0.45)));
 }
 
-/** Room for each node of the widest row. */
+function hasGroups(picture: Picture): boolean {
+  return picture.nodes.some(({ members }) => members.length > 1);
+}
+
+/** Least distance between neighbours of a row. */
 function rowRoom(picture: Picture, width: number): number {
-  const rows = new Map<number, number>();
-  for (const node of picture.nodes) rows.set(node.y, (rows.get(node.y) ?? 0) + 1);
-  return width / Math.max(...rows.values(), 1);
+  const rows = new Map<number, number[]>();
+  for (const { x, y } of picture.nodes) {
+    const row = rows.get(y);
+    if (row) row.push(x);
+    else rows.set(y, [x]);
+  }
+  let least = Infinity;
+  for (const row of rows.values()) {
+    row.sort((a, b) => a - b);
+    for (let at = 1; at < row.length; at += 1) least = Math.min(least, row[at]! - row[at - 1]!);
+  }
+  return least * width;
 }

@@ -64,7 +64,7 @@ export class App {
       button("◐", "Dark or light", () => state.setTheme(document.documentElement.dataset["theme"] !== "dark")),
       button("?", "Keys and mouse (?)", () => this.help.showModal()), file);
     const legend = new Legend(state);
-    const frame = h("main", { style: "position:relative;display:grid;grid-area:stage;min-width:0;min-height:0" }, this.stage.element, legend.element, this.note, this.welcome);
+    const frame = h("main", { class: "frame" }, this.note, this.stage.element, legend.element, this.welcome);
     const side = new Side(state, this.story, this.live.element);
     root.append(header, frame, side.element, this.dock.element, this.transport.element, this.help, this.gallery, this.toast);
     listenToKeys(shortcuts);
@@ -112,7 +112,8 @@ export class App {
 
   private async startLive(hash: string, data: ReturnType<typeof pageData>): Promise<void> {
     const packed = new URLSearchParams(hash.slice(1)).get("s");
-    const first = galleryItems()[0];
+    const wanted = new URLSearchParams(hash.slice(1)).get("g");
+    const first = galleryItems().find(({ file }) => file === wanted) ?? galleryItems()[0];
     if (packed) {
       await this.live.loadLink(packed);
       readHash(this.state, hash);
@@ -121,7 +122,7 @@ export class App {
     } else if (data?.scenario) {
       await this.live.load({ scenario: data.scenario, set: {}, seed: null, protocols: [] });
       readHash(this.state, hash.length > 1 ? hash : (data.view?.hash ?? ""));
-    } else if (!this.state.run && first) {
+    } else if (first && (wanted === first.file || !this.state.run)) {
       await this.live.openItem(first);
       readHash(this.state, hash);
     }

@@ -1,6 +1,7 @@
 /** Chart of a measure over time, of all nodes or of the selected one. */
 import { type Chart, MEASURES } from "../model/series.ts";
 import type { Painter } from "../render/painter.ts";
+import { Layer } from "../render/layer.ts";
 import { stateColour } from "../render/palette.ts";
 import { type Axes, frameOf, paintAxes, xOf, yOf } from "./axes.ts";
 import { CanvasView } from "./canvas-view.ts";
@@ -12,6 +13,9 @@ export class ChartView extends CanvasView {
   private readonly range: Range;
   private chart: Chart | undefined;
   private key = "";
+  private charted: unknown;
+  private version = 0;
+  private readonly layer = new Layer();
 
   constructor(state: State) {
     super(state, "Chart");
@@ -38,14 +42,26 @@ export class ChartView extends CanvasView {
     const node = selection?.kind === "node" ? selection.node : -1;
     const bins = Math.max(10, Math.min(300, Math.floor((frame.right - frame.left) / 4)));
     const key = [this.range.from, this.range.to, bins, node, measure, run.header.title, run.count].join();
-    if (key !== this.key || !this.chart) {
+    if (key !== this.key || !this.chart || this.charted !== run) {
       this.key = key;
+      this.charted = run;
+      this.version += 1;
       this.chart = MEASURES[measure]!.chart(run, this.range.from, this.range.to, bins, node);
     }
     const { series, unit } = this.chart;
     const high = Math.max(1e-9, ...series.map(({ values }) => values.reduce((max, value) => Math.max(max, value), 0)));
     const axes: Axes = { from: this.range.from, to: this.range.to, low: 0, high: high * 1.08 };
-    paintAxes(painter, frame, axes, `${unit}${node >= 0 ? `, node ${run.topology.label(node)}` : ""}`, theme);
+    this.layer.draw(painter, [this.key, theme.background, this.version], (layer) => this.paintSeries(layer, axes, `${unit}${node >= 0 ? `, node ${run.topology.label(node)}` : ""}`));
+    const now = xOf(frame, axes, time);
+    if (now >= frame.left && now <= frame.right) painter.line([now, frame.top, now, frame.bottom], { colour: theme.select, width: 1.5 });
+  }
+
+  private paintSeries(painter: Painter, axes: Axes, unit: string): void {
+    const { theme } = this.state;
+    const { series } = this.chart!;
+    const frame = frameOf(painter);
+    const bins = series[0]?.values.length ?? 1;
+    paintAxes(painter, frame, axes, unit, theme);
     const step = (axes.to - axes.from) / bins;
     let legendX = frame.left + 130;
     for (const [at, { name, kind, values }] of series.entries()) {
@@ -62,7 +78,5 @@ export class ChartView extends CanvasView {
       painter.text(name, legendX + 13, frame.top + 3, { colour: theme.ink, size: 11 });
       legendX += name.length * 6 + 34;
     }
-    const now = xOf(frame, axes, time);
-    if (now >= frame.left && now <= frame.right) painter.line([now, frame.top, now, frame.bottom], { colour: theme.select, width: 1.5 });
   }
 }

@@ -1,5 +1,7 @@
 /** Sequence plot: numbers of messages over time as they are sent, lost, requested, repaired and delivered. */
 import type { Painter } from "../render/painter.ts";
+import { Layer } from "../render/layer.ts";
+import { isSelectedEvent } from "../model/selection.ts";
 import { drawSign } from "../render/shapes.ts";
 import type { Theme } from "../render/palette.ts";
 import type { PacketKind } from "../schema/header.ts";
@@ -22,6 +24,11 @@ export class PlotView extends CanvasView {
   private readonly range: Range;
   private marks: Mark[] = [];
   private key = "";
+  private readonly layer = new Layer();
+  private collected: unknown;
+  private version = 0;
+  private numbersOf: unknown;
+  private numbers: { key: string; low: number; high: number } | undefined;
   private readonly hidden = new Set<number>();
 
   constructor(state: State) {
@@ -61,27 +68,35 @@ export class PlotView extends CanvasView {
     if (!run) return;
     const frame = frameOf(painter);
     const axes: Axes = { from: this.range.from, to: this.range.to, ...this.messages() };
-    paintAxes(painter, frame, axes, "message", theme);
     this.collect(painter, axes);
-    const size = this.marks.length > 3000 ? 3 : 6;
-    for (const { x, y, layer } of this.marks) {
-      const { kind, colour } = LAYERS[layer]!;
-      if (kind === "lost") {
-        painter.line([x - 3.5, y - 3.5, x + 3.5, y + 3.5], { colour: theme.lost, width: 1.5 });
-        painter.line([x - 3.5, y + 3.5, x + 3.5, y - 3.5], { colour: theme.lost, width: 1.5 });
-      } else drawSign(painter, kind, x, y, kind === "acknowledgment" ? size * 0.7 : size, colour(theme));
-    }
-    for (const { event, x, y } of this.marks) {
-      const isMarked = selection?.kind === "event" ? selection.event === event : selection?.kind === "node" ? run.nodeOf(event) === selection.node || run.otherOf(event) === selection.node : selection?.kind === "message" && run.message(event) === selection.message;
-      if (isMarked) painter.circle(x, y, 6, null, { colour: theme.select, width: 1.5 });
+    this.layer.draw(painter, [this.version, theme.background], (layer) => this.paintMarks(layer, axes));
+    if (selection) {
+      for (const { event, x, y } of this.marks) {
+        const isMarked = selection.kind === "node" ? run.nodeOf(event) === selection.node || run.otherOf(event) === selection.node : isSelectedEvent(run, selection, event);
+        if (isMarked) painter.circle(x, y, 6, null, { colour: theme.select, width: 1.5 });
+      }
     }
     const now = xOf(frame, axes, time);
     if (now >= frame.left && now <= frame.right) painter.line([now, frame.top, now, frame.bottom], { colour: theme.select, width: 1.5 });
   }
 
+  private paintMarks(painter: Painter, axes: Axes): void {
+    const { theme } = this.state;
+    paintAxes(painter, frameOf(painter), axes, "message", theme);
+    const size = this.marks.length > 3000 ? 3 : 6;
+    for (const { x, y, layer } of this.marks) {
+      const { kind, colour } = LAYERS[layer]!;
+      if (kind === "lost") painter.segments([x - 3.5, y - 3.5, x + 3.5, y + 3.5, x - 3.5, y + 3.5, x + 3.5, y - 3.5], { colour: theme.lost, width: 1.5 });
+      else drawSign(painter, kind, x, y, kind === "acknowledgment" ? size * 0.7 : size, colour(theme));
+    }
+  }
+
   /** Range of the numbers in sight. */
   private messages(): { low: number; high: number } {
     const run = this.state.run!;
+    const key = [this.range.from, this.range.to, run.header.title, run.count].join();
+    if (this.numbers?.key === key && this.numbersOf === run) return this.numbers;
+    this.numbersOf = run;
     let low = Infinity;
     let high = -Infinity;
     const end = run.countUntil(this.range.to);
@@ -93,15 +108,18 @@ export class PlotView extends CanvasView {
       low = Math.min(low, message);
       high = Math.max(high, message);
     }
-    return Number.isFinite(low) ? { low: low - 0.5, high: high + 0.5 } : { low: 0, high: 1 };
+    this.numbers = Number.isFinite(low) ? { key, low: low - 0.5, high: high + 0.5 } : { key, low: 0, high: 1 };
+    return this.numbers;
   }
 
   /** Marks in sight, one for each place and layer. */
   private collect(painter: Painter, axes: Axes): void {
     const run = this.state.run!;
-    const key = [painter.width, painter.height, axes.from, axes.to, run.header.title, run.count, this.hidden.size].join();
-    if (key === this.key) return;
+    const key = [painter.width, painter.height, axes.from, axes.to, run.header.title, run.count, [...this.hidden].join("-")].join();
+    if (key === this.key && this.collected === run) return;
     this.key = key;
+    this.collected = run;
+    this.version += 1;
     const frame = frameOf(painter);
     const { columns, codes } = run;
     const layerOf = new Map<number, number>([[codes.delivered, 0], [codes.sent, 1], [codes.requested, 2], [codes.repair_sent, 3], [codes.frame_lost, 4]]);

@@ -110,17 +110,8 @@ export class SequenceView extends CanvasView {
   /** Times at which a node misses a message, as bands. */
   private paintMissing(painter: Painter, from: number, window: number, xOf: (at: number) => number, yOf: Map<number, number>, lane: number): void {
     const { run, theme } = this.state;
-    const steps = Math.min(400, Math.floor(painter.width / 3));
     for (const [node, y] of yOf) {
-      let begin = -1;
-      for (let step = 0; step <= steps; step += 1) {
-        const isMissing = step < steps && run!.missing.at(node, from + (window * step) / steps).missing > 0;
-        if (isMissing && begin < 0) begin = step;
-        if (isMissing || begin < 0) continue;
-        const x = xOf(from + (window * begin) / steps);
-        painter.rect(x, y - lane * 0.3, xOf(from + (window * step) / steps) - x, lane * 0.6, theme.missing, undefined, 0.6);
-        begin = -1;
-      }
+      run!.missing.visit(node, from, from + window, (begin, end) => painter.rect(xOf(begin), y - lane * 0.3, xOf(end) - xOf(begin), lane * 0.6, theme.missing, undefined, 0.6));
     }
   }
 
@@ -134,9 +125,12 @@ export class SequenceView extends CanvasView {
     const isMarked = (event: number): boolean => (selection !== null && selection.kind !== "node" && isSelectedEvent(run!, selection, event)) || storyEvents.has(event);
     run!.frames.visit(from, from + window, (event) => {
       if (columns.event[event] !== codes.frame_sent) return true;
+      const link = columns.link[event]!;
+      const a = link < 0 ? -1 : topology.sender[link]!;
+      const b = link < 0 ? -1 : topology.receiver[link]!;
+      if (a >= 0 && !(yOf.has(a) && yOf.has(b))) return true;
       const kind = run!.kindOf(event) ?? "control";
       const colour = theme.kinds[kind];
-      const [a, b] = topology.ends(columns.link[event]!);
       const start = columns.start[event]!;
       const arrival = columns.arrival[event]!;
       const fromY = yOf.get(a >= 0 ? a : run!.nodeOf(event));

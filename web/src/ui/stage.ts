@@ -1,8 +1,11 @@
 /** Stage: the network view of each run, side by side, with mouse and touch. */
+import { upperBound } from "../model/search.ts";
 import { type Scene, sceneAt } from "../model/scene.ts";
-import { CanvasPainter, paintOn } from "../render/canvas-painter.ts";
+import { paintOn } from "../render/canvas-painter.ts";
 import { type NetworkOptions, NetworkView } from "../render/network.ts";
+import { Layer } from "../render/layer.ts";
 import type { Painter } from "../render/painter.ts";
+import { KINDS } from "../schema/header.ts";
 import { h } from "./dom.ts";
 import type { Pane, State } from "./state.ts";
 
@@ -12,8 +15,10 @@ interface PaneView {
   caption: HTMLElement;
   view: NetworkView | undefined;
   scene: Scene | undefined;
-  /** Links and nodes at rest, and what they depend on. */
-  still: { canvas: HTMLCanvasElement; view: NetworkView; theme: unknown; story: unknown } | undefined;
+  /** Links and nodes at rest. */
+  still: Layer;
+  version: number;
+  story: unknown;
 }
 
 export class Stage {
@@ -60,7 +65,7 @@ export class Stage {
       const canvas = h("canvas", { class: "network", tabIndex: 0, label: `Network of ${pane.run.header.title}` });
       const caption = h("div", { class: "caption" });
       this.listen(canvas, pane, at);
-      return { pane, canvas, caption, view: undefined, scene: undefined, still: undefined };
+      return { pane, canvas, caption, view: undefined, scene: undefined, still: new Layer(), version: 0, story: null };
     });
     this.element.replaceChildren(...this.views.map(({ canvas, caption }) => h("div", { class: "pane" }, canvas, caption)));
     this.element.dataset["panes"] = String(panes.length);
@@ -76,30 +81,15 @@ export class Stage {
     if (canvas.clientWidth === 0) return;
     const painter = paintOn(canvas, this.state.theme.background);
     const isKnown = entry.view?.picture === pane.picture && entry.view.width === painter.width && entry.view.height === painter.height && entry.view.camera === pane.camera;
-    if (!isKnown) entry.view = new NetworkView(pane.picture, painter.width, painter.height, pane.camera);
+    if (!isKnown) entry.view = new NetworkView(pane.picture, painter.width, painter.height, pane.camera, this.views.length > 1);
     entry.scene = sceneAt(pane.run, pane.picture, this.state.time);
     const options = this.options(pane);
-    const context = canvas.getContext("2d")!;
-    context.drawImage(this.stillOf(entry, options), 0, 0, painter.width, painter.height);
+    const story = options.path.size > 0 ? this.state.story : null;
+    if (entry.story !== story || !isKnown) entry.version += 1;
+    entry.story = story;
+    entry.still.draw(painter, [entry.version, options.theme.background], (layer) => entry.view!.drawStill(layer, pane.run, options));
     entry.view!.drawScene(painter, pane.run, entry.scene, options);
     if (this.views.length > 1) entry.caption.textContent = captionOf(pane, this.state.time);
-  }
-
-  /** Links and nodes at rest, drawn once. */
-  private stillOf(entry: PaneView, options: NetworkOptions): HTMLCanvasElement {
-    const { view, canvas, pane } = entry;
-    const story = options.path.size > 0 ? this.state.story : null;
-    const { still } = entry;
-    if (still && still.view === view && still.theme === options.theme && still.story === story && still.canvas.width === canvas.width) return still.canvas;
-    const copy = still?.canvas ?? document.createElement("canvas");
-    copy.width = canvas.width;
-    copy.height = canvas.height;
-    const context = copy.getContext("2d")!;
-    const scale = canvas.width / view!.width;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    view!.drawStill(new CanvasPainter(context, view!.width, view!.height), pane.run, options);
-    entry.still = { canvas: copy, view: view!, theme: options.theme, story };
-    return copy;
   }
 
   private options(pane: Pane): NetworkOptions {
@@ -170,8 +160,12 @@ export class Stage {
   }
 }
 
+/** Protocol of a pane, and the packets that it has sent. */
 function captionOf(pane: Pane, time: number): string {
   const { run } = pane;
-  const ended = time >= run.duration ? " · finished" : "";
-  return `${run.header.protocol || run.header.title}${ended}`;
+  const counts = KINDS.map((kind) => [kind, run.packetsUntil(kind, time)] as const).filter(([, count]) => count > 0);
+  const missing = run.missing.total;
+  const open = missing.values[upperBound(missing.times, time) - 1] ?? 0;
+  const sent = counts.map(([kind, count]) => `${count.toLocaleString("en")} ${kind}`).join(" · ");
+  return `${run.header.protocol || run.header.title}${time >= run.duration ? ", finished" : ""}\n${sent || "nothing sent yet"}${open > 0 ? `\n${open} missing` : ""}`;
 }

@@ -75,6 +75,7 @@ export class State {
     if (!keepTime) {
       this.time = 0;
       this.playing = false;
+      if (this.side === "loss") this.side = "details";
       if (first) this.speed = usualSpeed(first);
     }
     this.time = Math.min(this.time, this.duration);

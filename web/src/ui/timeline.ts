@@ -1,5 +1,7 @@
 /** Timeline: the whole run at a glance, and the place to seek in it. */
-import { CanvasPainter, paintOn } from "../render/canvas-painter.ts";
+import { paintOn } from "../render/canvas-painter.ts";
+import { Layer } from "../render/layer.ts";
+import type { Painter } from "../render/painter.ts";
 import { KINDS } from "../schema/header.ts";
 import { h } from "./dom.ts";
 import type { State } from "./state.ts";
@@ -8,7 +10,10 @@ import type { Run } from "../model/run.ts";
 export class Timeline {
   readonly element = h("canvas", { class: "timeline", tabIndex: 0, role: "slider", label: "Time" });
   private stale = true;
-  private background: { key: string; run: Run; canvas: HTMLCanvasElement } | undefined;
+  private readonly layer = new Layer();
+  private version = 0;
+  private drawn: Run | undefined;
+  private duration = 0;
 
   constructor(private readonly state: State) {
     state.onChange(() => (this.stale = true));
@@ -30,7 +35,10 @@ export class Timeline {
     const { theme, run } = state;
     const painter = paintOn(this.element, theme.panel);
     if (!run) return;
-    this.element.getContext("2d")!.drawImage(this.backgroundOf(run, painter.width, painter.height), 0, 0, painter.width, painter.height);
+    if (this.drawn !== run || this.duration !== state.duration) this.version += 1;
+    this.drawn = run;
+    this.duration = state.duration;
+    this.layer.draw(painter, [this.version, theme.background], (layer) => this.paintDensity(layer, run));
     const x = 6 + (state.time / state.duration) * (painter.width - 12);
     painter.line([x, 0, x, painter.height], { colour: theme.select, width: 2 });
     painter.polygon([x - 5, 0, x + 5, 0, x, 7], theme.select);
@@ -38,19 +46,10 @@ export class Timeline {
     this.element.setAttribute("aria-valuemax", String(Math.round(state.duration)));
   }
 
-  /** Packets and losses of the run, drawn once. */
-  private backgroundOf(run: Run, width: number, height: number): HTMLCanvasElement {
-    const { theme, duration } = this.state;
-    const key = [run.header.title, run.count, duration, this.element.width, theme.background].join();
-    if (this.background?.key === key && this.background.run === run) return this.background.canvas;
-    const canvas = document.createElement("canvas");
-    canvas.width = this.element.width;
-    canvas.height = this.element.height;
-    const context = canvas.getContext("2d")!;
-    const scale = canvas.width / width;
-    context.setTransform(scale, 0, 0, scale, 0, 0);
-    const painter = new CanvasPainter(context, width, height);
-    const wide = Math.max(1, Math.floor(width - 12));
+  /** Draws packets and losses of the whole run. */
+  private paintDensity(painter: Painter, run: Run): void {
+    const { theme } = this.state;
+    const wide = Math.max(1, Math.floor(painter.width - 12));
     const density = this.densityOf(run, wide);
     const top = Math.max(1, ...density.bins[0]!.map((_, bin) => density.bins.reduce((sum, kind) => sum + kind[bin]!, 0)));
     const base = painter.height - 5;
@@ -63,8 +62,6 @@ export class Timeline {
       }
       if (density.losses[bin]) painter.rect(6 + bin - 0.5, base + 1, 2, 4, theme.lost);
     }
-    this.background = { key, run, canvas };
-    return canvas;
   }
 
   private densityOf(run: Run, wide: number): { bins: Float64Array[]; losses: Uint8Array } {

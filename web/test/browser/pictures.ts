@@ -10,7 +10,7 @@ import { WEB, settle } from "./chromium.ts";
 const STORED = join(WEB, "../docs/images");
 const FAILED = join(WEB, "dist/pictures");
 /** Share of pixels that may differ: fonts are drawn a little differently in each version of the browser. */
-const TOLERANCE = 0.02;
+const TOLERANCE = 0.01;
 
 /** Compares the page with a stored picture; with BLESS=1 stores it. */
 export async function comparePicture(page: Page, name: string): Promise<void> {

@@ -124,3 +124,15 @@ test("star: a frame reaches the child of its link", () => {
   const scene = sceneAt(run, picture, 5e6);
   assert.equal(scene.packets.length, 8);
 });
+
+test("frames without numbers take the ones of the events that caused them", () => {
+  const recording = lanRun(5, 20);
+  const numbered = new Run(recording);
+  const expected = [...numbered.columns.event.keys()].map((event) => numbered.message(event));
+  const columns = { ...recording.columns, message: recording.columns.message.slice() };
+  const frames = [...columns.event.keys()].filter((event) => columns.event[event] === numbered.codes.frame_sent || columns.event[event] === numbered.codes.frame_lost);
+  for (const event of frames) columns.message[event] = 0xffffffff;
+  const run = new Run({ header: recording.header, columns });
+  // Acknowledgments of this run have no event of their own.
+  for (const event of frames) if (run.kindOf(event) !== "acknowledgment") assert.equal(run.message(event), expected[event], String(event));
+});
