@@ -95,7 +95,7 @@ export function paintOn(canvas: HTMLCanvasElement, background: string): CanvasPa
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);
   }
-  const context = canvas.getContext("2d")!;
+  const context = canvas.getContext("2d", { alpha: false })!;
   context.setTransform(scale, 0, 0, scale, 0, 0);
   context.fillStyle = background;
   context.fillRect(0, 0, width, height);

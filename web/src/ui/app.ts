@@ -17,7 +17,7 @@ import { Side } from "./side.ts";
 import { Stage } from "./stage.ts";
 import { DOCK_VIEWS, State } from "./state.ts";
 import { StoryPanel } from "./story-panel.ts";
-import { Transport, stepEvent, stepPacket } from "./transport.ts";
+import { Transport, stepEvent, stepPacket, stepRound } from "./transport.ts";
 
 export class App {
   readonly state = new State();
@@ -250,6 +250,7 @@ export class App {
       { label: "← →", help: "a little back or forward", actions: { ArrowLeft: nudge(-1), ArrowRight: nudge(1) } },
       { label: ", .", help: "previous or next event", actions: { ",": () => stepEvent(state, -1), ".": () => stepEvent(state, 1) } },
       { label: "p n", help: "previous or next packet", actions: { p: () => stepPacket(state, -1), n: () => stepPacket(state, 1) } },
+      { label: "R r", help: "previous or next round: a transmission or a repair begins", actions: { R: () => stepRound(state, -1), r: () => stepRound(state, 1) } },
       { label: "Home End", help: "begin or end of the run", actions: { Home: () => state.seek(0), End: () => state.seek(state.duration) } },
       { label: "+ −", help: "faster or slower", actions: { "+": () => this.transport.changeSpeed(1), "-": () => this.transport.changeSpeed(-1) } },
       { label: "l", help: "repeat at the end", actions: { l: () => this.press("Repeat") } },

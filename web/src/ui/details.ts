@@ -1,4 +1,5 @@
 /** Details of the selection: a packet, a loss, a node or a message, at the time of the clock. */
+import { pendingRequests } from "../model/pending.ts";
 import { describe } from "../model/story.ts";
 import { formatSpan, formatTime } from "../model/time.ts";
 import type { Run } from "../model/run.ts";
@@ -105,11 +106,22 @@ export class Details {
       facts(list),
       h("div", { class: "row" },
         members.length > 1 && parent >= 0 && button("Open the group", "Draw its members one by one", () => this.state.pane && this.state.toggleGroup(this.state.pane, parent))),
+      ...this.repairState(run, node),
       h("h3", {}, "Latest events"),
       h("ol", { class: "story" }, ...latest.map((event) => h("li", {}, this.eventButton(run, event, () => this.state.select({ kind: "event", event }))))),
       ...notes(run, events.subarray(0, until)),
       ...(losses.length > 0 ? [h("h3", {}, "Losses of this node"), h("ol", { class: "story" }, ...losses.map((loss) => h("li", {}, this.eventButton(run, loss, () => this.state.follow(loss)))))] : []),
     ];
+  }
+
+  /** Requests that a node has to answer or to forward. */
+  private repairState(run: Run, node: number): HTMLElement[] {
+    const { topology } = run;
+    const list = pendingRequests(run, node, this.state.time);
+    if (list.length === 0) return [];
+    const rows = list.slice(0, 30).map(({ message, since, from }) => h("tr", {},
+      h("td", {}, String(message)), h("td", {}, formatTime(since, run.usualFlight / 20)), h("td", {}, from.map((other) => topology.label(other)).join(", "))));
+    return [h("h3", {}, "Repair state: open requests"), h("table", {}, h("tr", {}, h("th", {}, "message"), h("th", {}, "since"), h("th", {}, "asked by")), ...rows)];
   }
 
   private message(run: Run, message: number): HTMLElement[] {

@@ -120,7 +120,7 @@ export class LivePanel {
       output.textContent = String(chosen);
       this.set(key, String(chosen));
     });
-    return h("div", { class: "slider", title: help }, h("label", {}, name), slider, output);
+    return h("div", { class: "slider", title: help }, h("label", {}, name), slider, output, h("small", {}, help));
   }
 
   private lossSlider(loss: string): HTMLElement {
@@ -149,5 +149,5 @@ export class LivePanel {
 function field(name: string, help: string, input: HTMLElement): HTMLElement {
   input.style.gridColumn = "2 / 4";
   input.setAttribute("aria-label", name);
-  return h("div", { class: "slider", title: help }, h("label", {}, name), input);
+  return h("div", { class: "slider", title: help }, h("label", {}, name), input, h("small", {}, help));
 }

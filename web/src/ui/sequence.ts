@@ -101,7 +101,7 @@ export class SequenceView extends CanvasView {
     for (const [node, y] of yOf) {
       const isSelected = isSelectedNode(node);
       const role = run.topology.nodes[node]!.role;
-      const name = role === "source" ? `source ${run.topology.label(node)}` : role === "router" ? `router ${run.topology.label(node)}` : `node ${run.topology.label(node)}`;
+      const name = role === "source" ? `source ${run.topology.label(node)}` : role === "router" || role === "helper" ? `${role} ${run.topology.label(node)}` : `node ${run.topology.label(node)}`;
       painter.text(name, LEFT - 8, y, { colour: isSelected ? theme.select : theme.ink, size: 11, align: "right", bold: role === "source" });
     }
     painter.line([xOf(time), TOP - 6, xOf(time), painter.height], { colour: theme.select, width: 1.5 });

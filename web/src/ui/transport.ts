@@ -1,4 +1,5 @@
 /** Transport: play, pause, steps, speed, loop, and the time. */
+import type { Run } from "../model/run.ts";
 import { formatSpan, formatTime } from "../model/time.ts";
 import { button, h } from "./dom.ts";
 import type { State } from "./state.ts";
@@ -90,13 +91,23 @@ export function stepEvent(state: State, direction: 1 | -1): void {
   state.emit("selection");
 }
 
-/** Moves to the next or the previous time at which a packet leaves, and selects it. */
+/** Moves to the next or the previous packet that leaves, and selects it. */
 export function stepPacket(state: State, direction: 1 | -1): void {
+  stepTo(state, direction, (run) => [run.codes.frame_sent]);
+}
+
+/** Moves to the next or the previous round: a transmission or a repair of a message begins. */
+export function stepRound(state: State, direction: 1 | -1): void {
+  stepTo(state, direction, (run) => [run.codes.sent, run.codes.repair_sent]);
+}
+
+function stepTo(state: State, direction: 1 | -1, codes: (run: Run) => number[]): void {
   const { run } = state;
   if (!run) return;
   state.play(false);
+  const wanted = codes(run);
   let at = direction > 0 ? run.countUntil(state.time) : run.firstAt(state.time) - 1;
-  while (at >= 0 && at < run.count && run.columns.event[at] !== run.codes.frame_sent) at += direction;
+  while (at >= 0 && at < run.count && !wanted.includes(run.columns.event[at]!)) at += direction;
   if (at < 0 || at >= run.count) return;
   state.selection = { kind: "event", event: at };
   state.seek(run.columns.time[at]!);

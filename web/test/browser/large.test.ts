@@ -4,12 +4,15 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import type { CDPSession } from "playwright-core";
 import { writeRecording } from "../../src/schema/recording.ts";
 import { millionEvents } from "../data/generate.ts";
 import { WEB, launch, open, pageWith, settle } from "./chromium.ts";
 
 const OPEN_LIMIT = 3000;
 const FRAME_LIMIT = 33;
+/** Processor time of the main thread for each frame, ms: half of what 30 frames per second leave. */
+const COST_LIMIT = 16;
 const MEMORY_LIMIT = 600e6;
 /** Measurements of each view, until one of them passes. */
 const ROUNDS = 3;
@@ -33,9 +36,13 @@ test("a million events open in 3 s, animate at 30 frames per second, and take le
       state.seek(state.duration * 0.3);
       state.play(true);
     });
+    const devtools = await page.context().newCDPSession(page);
+    await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
     for (const view of ["sequence", "plot", "chart", "events"] as const) {
       // Other programs of this computer delay frames as well: the best of some rounds tells about the page.
       let best = Infinity;
+      const before = await threadTime(devtools);
+      let drawn = 0;
       for (let round = 0; round < ROUNDS && best >= FRAME_LIMIT; round += 1) {
         await page.evaluate((name) => {
           window.carillon.dock.show(name);
@@ -45,8 +52,12 @@ test("a million events open in 3 s, animate at 30 frames per second, and take le
         await page.waitForTimeout(3000);
         const [frames, work] = await page.evaluate(() => [window.carillon.player.frameTimes!, window.carillon.player.workTimes!]);
         best = percentile(frames!, 0.95);
+        drawn += frames!.length;
         context.diagnostic(`${view}: ${frames!.length} frames, p95 ${best.toFixed(1)} ms between frames; to draw: p50 ${percentile(work!, 0.5).toFixed(1)} ms, p95 ${percentile(work!, 0.95).toFixed(1)} ms`);
       }
+      const cost = ((await threadTime(devtools)) - before) / drawn;
+      context.diagnostic(`${view}: ${cost.toFixed(1)} ms of processor time for each frame on the main thread`);
+      assert.ok(cost < COST_LIMIT, `${view}: ${cost} ms of processor time for each frame`);
       // On a busy computer the frames wait for other programs, whatever the page does.
       if (loadavg()[0]! > availableParallelism()) context.diagnostic(`${view}: not judged, the load of this computer is ${loadavg()[0]!.toFixed(1)}`);
       else assert.ok(best < FRAME_LIMIT, `${view}: p95 of the frame time is ${best} ms`);
@@ -66,6 +77,12 @@ test("a million events open in 3 s, animate at 30 frames per second, and take le
     await browser.close();
   }
 });
+
+/** Processor time of the page's main thread, ms. */
+async function threadTime(devtools: CDPSession): Promise<number> {
+  const { metrics } = await devtools.send("Performance.getMetrics");
+  return 1000 * (metrics.find(({ name }) => name === "TaskDuration")?.value ?? NaN);
+}
 
 function percentile(values: number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b);
