@@ -19,5 +19,10 @@ export async function unpackState(text: string): Promise<LiveState> {
   if (typeof state.scenario !== "string") throw new Error("the link has no scenario");
   const isText = (value: unknown): value is string => typeof value === "string";
   const set = Object.fromEntries(Object.entries(state.set ?? {}).filter(([, value]) => isText(value)));
-  return { scenario: state.scenario, set, seed: typeof state.seed === "number" ? state.seed : null, protocols: (state.protocols ?? []).filter(isText).slice(0, 4) };
+  const files = Object.fromEntries(Object.entries(state.files ?? {}).filter(([, text]) => isText(text)));
+  const isNumber = typeof state.seed === "number";
+  return {
+    scenario: state.scenario, set, seed: isNumber ? state.seed! : null, protocols: (state.protocols ?? []).filter(isText).slice(0, 4),
+    ...(Object.keys(files).length > 0 ? { files } : {}),
+  };
 }

@@ -1,6 +1,6 @@
 /** Live session: a scenario with settings, run by the simulator for one or several protocols. */
 import { Run } from "../model/run.ts";
-import type { SimulatorClient } from "./client.ts";
+import type { RunRequest, SimulatorClient } from "./client.ts";
 import { valueOf, withoutProtocolSettings } from "./scenario.ts";
 
 /** Everything that a permanent link holds. */
@@ -11,6 +11,8 @@ export interface LiveState {
   seed: number | null;
   /** Protocols side by side; empty for the scenario's own. */
   protocols: string[];
+  /** Text files that the scenario names. */
+  files?: Record<string, string>;
 }
 
 export const MAX_PROTOCOLS = 4;
@@ -49,7 +51,7 @@ export class LiveSession {
   }
 
   /** Request for one protocol. */
-  request(protocol: string): { scenario: string; set: Record<string, string>; seed: number | null; max_events: number } {
+  request(protocol: string): RunRequest {
     const own = valueOf(this.state.scenario, "protocol", "name");
     const isOwn = protocol === own;
     const set: Record<string, string> = isOwn ? {} : { "protocol.name": protocol };
@@ -60,7 +62,7 @@ export class LiveSession {
         if (name === protocol) set[`protocol.${parameter}`] = value;
       } else set[key] = value;
     }
-    return { scenario: isOwn ? this.state.scenario : withoutProtocolSettings(this.state.scenario), set, seed: this.state.seed, max_events: MAX_EVENTS };
+    return { scenario: isOwn ? this.state.scenario : withoutProtocolSettings(this.state.scenario), set, seed: this.state.seed, files: this.state.files ?? {}, max_events: MAX_EVENTS };
   }
 
   private async runOnce(): Promise<void> {

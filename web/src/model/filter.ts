@@ -5,7 +5,7 @@ import type { Run } from "./run.ts";
 export interface Filter {
   /** Name of an event, or empty. */
   event: string;
-  /** Name of a packet type, or empty. */
+  /** Number of a packet type, or empty. */
   packet: string;
   /** Numbers of nodes, or empty. */
   node: string;
@@ -21,7 +21,7 @@ export function filterEvents(run: Run, filter: Filter): Uint32Array | undefined 
   if (Object.values(filter).every((value) => value === "")) return undefined;
   const { columns, header } = run;
   const event = filter.event === "" ? -1 : header.events.indexOf(filter.event);
-  const packet = filter.packet === "" ? -1 : header.packets.findIndex(({ name }) => name === filter.packet);
+  const packet = filter.packet === "" ? -1 : Number(filter.packet);
   const nodes = numbers(filter.node);
   const messages = numbers(filter.message);
   const texts = filter.text === "" ? undefined : new Set([...header.strings.keys()].filter((at) => header.strings[at]!.toLowerCase().includes(filter.text.toLowerCase())));

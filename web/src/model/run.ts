@@ -44,7 +44,7 @@ export class Run {
     this.frames = new Intervals(columns.time, columns.arrival);
     const last = this.count > 0 ? columns.time[this.count - 1]! : 0;
     this.duration = Math.max(recording.header.duration_ns, last, 1);
-    this.lossOf = matchLosses(columns, codes);
+    this.lossOf = matchLosses(columns, codes, this.header.packets);
     numberFrames(columns, codes, this.header, this.lossOf);
     this.losses = new Groups(1, this.count, (row) => (columns.event[row] === codes.frame_lost ? 0 : -1)).rows;
     this.missing = new MissingMessages(columns, codes, this.topology);
@@ -101,6 +101,11 @@ export class Run {
     const frame = this.columns.event[event] === this.codes.frame_lost ? this.lossOf[event]! : 0;
     const message = frame > 0 ? this.columns.message[frame - 1]! : NONE32;
     return message === NONE32 ? undefined : message;
+  }
+
+  /** Number of frames of a collision; 0 if the recording does not tell. */
+  framesOf(event: number): number {
+    return this.columns.bytes[event]! || Number.parseInt(this.text(event), 10) || 0;
   }
 
   /** Index of the node of an event. */

@@ -186,7 +186,7 @@ function addEffects(scene: Scene, run: Run, picture: Picture): void {
       const age = (time - columns.time[event]!) / span;
       const node = picture.nodeOf[run.nodeOf(event)] ?? -1;
       if (age >= 1 || node < 0) continue;
-      if (code === codes.collision) scene.collisions.push({ event, node, frames: columns.bytes[event]!, age });
+      if (code === codes.collision) scene.collisions.push({ event, node, frames: run.framesOf(event), age });
       else if (code === codes.delivered) scene.delivered.set(node, age);
       else if (run.text(event) === "implosion" || run.text(event) === "buffer_full") {
         scene.drops.push({ event, kind: run.kindOf(event), from: node, to: node, place: 0, age });

@@ -186,7 +186,7 @@ export function describe(run: Run, event: number): string {
     case codes.dropped: return `Node ${node} drops a packet: ${run.text(event).replaceAll("_", " ")}.`;
     case codes.member_joined: return `Node ${node} admits member ${other}.`;
     case codes.member_lost: return `Node ${node} expels member ${other}.`;
-    case codes.collision: return `${columns.bytes[event] || "Several"} frames collide at node ${node}.`;
+    case codes.collision: return `${run.framesOf(event) || "Several"} frames collide at node ${node}.`;
     case codes.note: return `Node ${node}: ${run.text(event)}`;
     default: return `Node ${node}: ${run.eventName(event).replaceAll("_", " ")}${message}`;
   }

@@ -40,6 +40,8 @@ export interface Header {
   protocol: string;
   seed: number | null;
   scenario: string | null;
+  /** Text files that the scenario names. */
+  files?: Record<string, string>;
   duration_ns: number;
   count: number;
   truncated: boolean;

@@ -117,12 +117,12 @@ export class App {
     if (packed) {
       await this.live.loadLink(packed);
       readHash(this.state, hash);
-    } else if (data?.scenario && data.recording) {
-      await this.live.prepare(data.scenario);
+    } else if (this.state.run) {
+      this.live.prepare(this.state.run);
     } else if (data?.scenario) {
       await this.live.load({ scenario: data.scenario, set: {}, seed: null, protocols: [] });
       readHash(this.state, hash.length > 1 ? hash : (data.view?.hash ?? ""));
-    } else if (first && (wanted === first.file || !this.state.run)) {
+    } else if (first) {
       await this.live.openItem(first);
       readHash(this.state, hash);
     }
@@ -144,6 +144,7 @@ export class App {
   show(runs: Run[]): void {
     this.note.hidden = true;
     this.state.show(runs);
+    if (runs[0]) this.live.prepare(runs[0]);
   }
 
   async openFile(file: File): Promise<void> {

@@ -18,7 +18,8 @@ export class Details {
   constructor(private readonly state: State) {
     state.onChange((change) => {
       if (change !== "time") return this.update();
-      if (state.side !== "details" || this.timer !== undefined) return;
+      // Only what a node has done so far changes with the time.
+      if (state.side !== "details" || state.selection?.kind !== "node" || this.timer !== undefined) return;
       const wait = Math.max(0, UPDATE_INTERVAL - (performance.now() - this.updated));
       this.timer = setTimeout(() => this.update(), wait);
     });

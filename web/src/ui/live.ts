@@ -64,9 +64,10 @@ export class Live {
   }
 
   /** Shows a scenario in the panel without running it: its recording is on the screen. */
-  async prepare(scenario: string): Promise<void> {
-    if (!this.session) return;
-    this.session.state = { scenario, set: {}, seed: null, protocols: [] };
+  prepare(run: Run): void {
+    const { scenario, seed, files } = run.header;
+    if (!this.session || scenario === null) return;
+    this.session.state = { scenario, set: {}, seed, protocols: [], ...(files ? { files } : {}) };
     this.panel?.load();
   }
 

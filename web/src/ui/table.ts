@@ -50,9 +50,9 @@ export class TableView implements View {
     this.filter = { ...NO_FILTER };
     this.found = undefined;
     if (!run) return;
-    const choice = (key: "event" | "packet", all: string, names: string[]): HTMLSelectElement => {
+    const choice = (key: "event" | "packet", all: string, names: [value: string, name: string][]): HTMLSelectElement => {
       const select = h("select", { label: `Filter by ${key}`, onchange: () => this.setFilter(key, select.value) },
-        h("option", { value: "" }, all), ...names.map((name) => h("option", { value: name }, name.replaceAll("_", " "))));
+        h("option", { value: "" }, all), ...names.map(([value, name]) => h("option", { value }, name)));
       return select;
     };
     const field = (key: "node" | "message" | "text", hint: string, size: number): HTMLInputElement => {
@@ -60,7 +60,8 @@ export class TableView implements View {
       return input;
     };
     this.controls.replaceChildren(
-      choice("event", "all events", run.header.events), choice("packet", "all packets", run.header.packets.map(({ name }) => name)),
+      choice("event", "all events", run.header.events.map((name) => [name, name.replaceAll("_", " ")])),
+      choice("packet", "all packets", run.header.packets.map(({ name, kind }, at) => [String(at), name === kind ? name : `${name} (${kind})`])),
       field("node", "nodes: 3, 7-9", 11), field("message", "messages", 8), field("text", "detail", 8), this.count);
     this.apply();
   }

@@ -2,6 +2,7 @@
 import { paintOn } from "../render/canvas-painter.ts";
 import { Layer } from "../render/layer.ts";
 import type { Painter } from "../render/painter.ts";
+import { formatTime } from "../model/time.ts";
 import { KINDS } from "../schema/header.ts";
 import { h } from "./dom.ts";
 import type { State } from "./state.ts";
@@ -42,8 +43,15 @@ export class Timeline {
     const x = 6 + (state.time / state.duration) * (painter.width - 12);
     painter.line([x, 0, x, painter.height], { colour: theme.select, width: 2 });
     painter.polygon([x - 5, 0, x + 5, 0, x, 7], theme.select);
-    this.element.setAttribute("aria-valuenow", String(Math.round(state.time)));
-    this.element.setAttribute("aria-valuemax", String(Math.round(state.duration)));
+    if (!state.playing) this.announce();
+  }
+
+  /** Tells the place to programs that read the page. */
+  announce(): void {
+    const { time, duration } = this.state;
+    this.element.setAttribute("aria-valuenow", String(Math.round(time)));
+    this.element.setAttribute("aria-valuemax", String(Math.round(duration)));
+    this.element.setAttribute("aria-valuetext", formatTime(time));
   }
 
   /** Draws packets and losses of the whole run. */

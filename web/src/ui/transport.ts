@@ -7,6 +7,8 @@ import { Timeline } from "./timeline.ts";
 
 /** Range of the speed slider around the usual speed, in powers of two. */
 const SPEED_RANGE = 8;
+/** Time between two updates of the clock while it runs, ms. */
+const UPDATE_INTERVAL = 80;
 
 export class Transport {
   readonly timeline: Timeline;
@@ -16,6 +18,7 @@ export class Transport {
   private readonly speed = h("input", { type: "range", min: String(-SPEED_RANGE), max: String(SPEED_RANGE), step: "0.25", value: "0", label: "Speed", title: "Speed" });
   private readonly speedText = h("output", { class: "speed-text" });
   private usual = 1;
+  private updated = 0;
 
   constructor(private readonly state: State) {
     this.timeline = new Timeline(state);
@@ -39,7 +42,8 @@ export class Transport {
         this.speed.value = String(Math.log2(state.speed / this.usual));
         this.showSpeed();
       }
-      this.update();
+      if (change === "time") this.updateClock();
+      else this.update();
     });
     this.update();
   }
@@ -59,11 +63,20 @@ export class Transport {
     this.speedText.textContent = `${formatSpan(this.state.speed)} per s`;
   }
 
-  private update(): void {
+  private updateClock(): void {
     const { state } = this;
+    if (state.playing && performance.now() - this.updated < UPDATE_INTERVAL) return;
+    this.updated = performance.now();
     const step = Math.min(state.run?.usualFlight ?? 1e6, state.duration / 100) / 20;
     const text = `${formatTime(state.time, step)} / ${formatTime(state.duration, state.duration / 100)}`;
     if (this.clock.textContent !== text) this.clock.textContent = text;
+  }
+
+  private update(): void {
+    const { state } = this;
+    this.updated = 0;
+    this.updateClock();
+    this.timeline.announce();
     this.playButton.textContent = state.playing ? "❚❚" : "▶";
     this.playButton.title = state.playing ? "Pause (space)" : "Play (space)";
     this.playButton.setAttribute("aria-pressed", String(state.playing));

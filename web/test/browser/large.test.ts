@@ -1,10 +1,8 @@
 /** A recording of a million events: time to open, frame times, memory. */
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
-import { availableParallelism, loadavg } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { CDPSession } from "playwright-core";
 import { writeRecording } from "../../src/schema/recording.ts";
 import { millionEvents } from "../data/generate.ts";
 import { WEB, launch, open, pageWith, settle } from "./chromium.ts";
@@ -15,7 +13,7 @@ const FRAME_LIMIT = 33;
 const COST_LIMIT = 16;
 const MEMORY_LIMIT = 600e6;
 /** Measurements of each view, until one of them passes. */
-const ROUNDS = 3;
+const ROUNDS = 5;
 
 test("a million events open in 3 s, animate at 30 frames per second, and take less than 600 MB", async (context) => {
   const recording = millionEvents();
@@ -36,12 +34,11 @@ test("a million events open in 3 s, animate at 30 frames per second, and take le
       state.seek(state.duration * 0.3);
       state.play(true);
     });
-    const devtools = await page.context().newCDPSession(page);
-    await devtools.send("Performance.enable", { timeDomain: "threadTicks" });
+    const renderer = await largestRenderer(browser);
     for (const view of ["sequence", "plot", "chart", "events"] as const) {
       // Other programs of this computer delay frames as well: the best of some rounds tells about the page.
       let best = Infinity;
-      const before = await threadTime(devtools);
+      const before = threadTime(renderer);
       let drawn = 0;
       for (let round = 0; round < ROUNDS && best >= FRAME_LIMIT; round += 1) {
         await page.evaluate((name) => {
@@ -55,14 +52,12 @@ test("a million events open in 3 s, animate at 30 frames per second, and take le
         drawn += frames!.length;
         context.diagnostic(`${view}: ${frames!.length} frames, p95 ${best.toFixed(1)} ms between frames; to draw: p50 ${percentile(work!, 0.5).toFixed(1)} ms, p95 ${percentile(work!, 0.95).toFixed(1)} ms`);
       }
-      const cost = ((await threadTime(devtools)) - before) / drawn;
+      const cost = (threadTime(renderer) - before) / drawn;
       context.diagnostic(`${view}: ${cost.toFixed(1)} ms of processor time for each frame on the main thread`);
       assert.ok(cost < COST_LIMIT, `${view}: ${cost} ms of processor time for each frame`);
-      // On a busy computer the frames wait for other programs, whatever the page does.
-      if (loadavg()[0]! > availableParallelism()) context.diagnostic(`${view}: not judged, the load of this computer is ${loadavg()[0]!.toFixed(1)}`);
-      else assert.ok(best < FRAME_LIMIT, `${view}: p95 of the frame time is ${best} ms`);
+      assert.ok(best < FRAME_LIMIT, `${view}: p95 of the frame time is ${best} ms`);
     }
-    const memory = await rendererMemory(browser);
+    const memory = residentMemory(renderer);
     const again = performance.now();
     await page.setInputFiles("input[type=file]", bytes);
     await page.waitForFunction((title) => window.carillon.state.time === 0 && window.carillon.state.run!.header.title === title, recording.header.title);
@@ -78,10 +73,11 @@ test("a million events open in 3 s, animate at 30 frames per second, and take le
   }
 });
 
-/** Processor time of the page's main thread, ms. */
-async function threadTime(devtools: CDPSession): Promise<number> {
-  const { metrics } = await devtools.send("Performance.getMetrics");
-  return 1000 * (metrics.find(({ name }) => name === "TaskDuration")?.value ?? NaN);
+/** Processor time that the main thread of a process has taken, ms. */
+function threadTime(process: number): number {
+  const fields = readFileSync(`/proc/${process}/task/${process}/stat`, "utf8").replace(/^.*\) /, "").split(" ");
+  // User and system time are fields 14 and 15 of proc(5), in hundredths of a second.
+  return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
 function percentile(values: number[], share: number): number {
@@ -89,13 +85,15 @@ function percentile(values: number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Infinity;
 }
 
-/** Resident memory of the largest renderer process, bytes. */
-async function rendererMemory(browser: Awaited<ReturnType<typeof launch>>): Promise<number> {
+/** Number of the renderer process that shows the page: the one with the most memory. */
+async function largestRenderer(browser: Awaited<ReturnType<typeof launch>>): Promise<number> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = (await session.send("SystemInfo.getProcessInfo")) as { processInfo: { type: string; id: number }[] };
-  const sizes = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => {
-    const status = readFileSync(`/proc/${id}/status`, "utf8");
-    return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1] ?? 0) * 1024;
-  });
-  return Math.max(...sizes);
+  const renderers = processInfo.filter(({ type }) => type === "renderer").map(({ id }) => id);
+  return renderers.sort((a, b) => residentMemory(b) - residentMemory(a))[0]!;
+}
+
+/** Resident memory of a process, bytes. */
+function residentMemory(process: number): number {
+  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${process}/status`, "utf8"))?.[1] ?? 0) * 1024;
 }

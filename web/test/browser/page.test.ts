@@ -266,3 +266,16 @@ test("live: a wrong scenario shows the error of the simulator", { skip: !HAS_SIM
   await page.locator("textarea.scenario").fill('name = "x"\n[network]\nkind = "moon"\n');
   await page.waitForFunction(() => document.querySelector(".error")!.textContent!.includes("moon") || document.querySelector(".error")!.textContent!.includes("protocol"));
 }));
+
+test("live: a recording with its scenario runs again with a change", { skip: !HAS_SIMULATOR && "the page has no simulator" }, async () => {
+  const scenario = readFileSync(join(WEB, "gallery/one-loss-pgm.toml"), "utf8");
+  const file = pageWith("again", { header: { ...TREE.header, scenario, seed: 3 }, columns: TREE.columns });
+  await tried(file, async ({ page }) => {
+    await page.getByRole("tab", { name: "Scenario" }).click();
+    assert.equal(await page.locator("textarea.scenario").inputValue(), scenario);
+    await page.locator('input[data-key="workload.messages"]').focus();
+    await page.keyboard.press("ArrowRight");
+    await page.waitForFunction(() => window.carillon.state.run!.header.title.startsWith("pgm"));
+    assert.equal(await page.evaluate(() => window.carillon.state.run!.header.seed), 3);
+  });
+});
