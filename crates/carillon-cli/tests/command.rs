@@ -14,4 +14,5 @@ mod netns;
 mod pages;
 mod relay;
 mod testbed;
+mod view;
 mod wrong_set_ups;

@@ -20,5 +20,6 @@ pub mod statistics_file;
 pub mod summary_file;
 pub mod table;
 pub mod trace;
+pub mod view;
 
 pub use carillon_run::{drops, metrics, plan, scenario, topologies};

@@ -18,6 +18,7 @@ mod run;
 mod send;
 mod sender_notices;
 mod topology;
+mod view;
 
 use std::sync::LazyLock;
 
@@ -40,6 +41,7 @@ enum Command {
     Compare(compare::Args),
     Plot(plot::Args),
     Report(report::Args),
+    View(view::Args),
     Topology(topology::Args),
     Send(Box<send::Args>),
     Recv(recv::Args),
@@ -66,6 +68,7 @@ impl Cli {
             Command::Compare(args) => compare::run(&args),
             Command::Plot(args) => plot::run(&args),
             Command::Report(args) => report::run(&args),
+            Command::View(args) => view::run(&args),
             Command::Topology(args) => topology::run(&args),
             Command::Send(args) => send::run(*args),
             Command::Recv(args) => recv::run(args),

@@ -24,13 +24,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let shown: Vec<&ProtocolEntry> = match &args.name {
         None => REGISTRY.to_vec(),
-        Some(name) => match carillon_proto::find(name) {
-            Some(entry) => vec![entry],
-            None => {
-                let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
-                anyhow::bail!("no protocol \"{name}\"; known: {}", known.join(", "));
-            }
-        },
+        Some(name) => vec![named(name)?],
     };
     let mut out = std::io::stdout().lock();
     if args.json {
@@ -47,6 +41,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The protocol of this name.
+pub fn named(name: &str) -> anyhow::Result<&'static ProtocolEntry> {
+    carillon_proto::find(name).ok_or_else(|| {
+        let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+        anyhow::anyhow!("no protocol \"{name}\"; known: {}", known.join(", "))
+    })
 }
 
 fn describe(entry: &ProtocolEntry) -> String {

@@ -14,7 +14,8 @@ use carillon_lab::results::{self, Contents, Writer};
 use carillon_lab::run::{RunError, RunResult, run_each, run_one};
 use carillon_lab::scenario::ScenarioFile;
 use carillon_lab::statistics_file::write_pass;
-use carillon_lab::trace::{CaptureOptions, TraceFile};
+use carillon_lab::trace::TraceFile;
+use carillon_lab::trace::recording::{Description, RecordedMetric};
 
 use super::jobs::{Jobs, Out, RunProgress, warn_of_latencies};
 use crate::delivery::Stop;
@@ -52,7 +53,8 @@ pub struct Args {
     /// Network of a testbed: a model of the shared Ethernet, or a bridge.
     #[arg(long, value_enum, default_value = "shared")]
     medium: Medium,
-    /// Write the events (.jsonl) or packets (.pcapng) of the run. The scenario must have one run.
+    /// Write the events (.jsonl), the packets (.pcapng), a recording for `carillon view` (.carr) or a trace for nam
+    /// (.nam). The scenario must have one run.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
@@ -141,7 +143,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     let ended = match (&args.trace, log, args.backend) {
         (Some(path), _, backend) => {
-            traced(&plan, path, backend, args.medium).and_then(|result| take(0, result))
+            traced(&file, &plan, path, backend, args.medium).and_then(|result| take(0, result))
         }
         (None, Some(_), Backend::Testbed) => {
             bail!("{origin}: a log of the whole pass is written by the simulator only")
@@ -206,12 +208,24 @@ impl From<anyhow::Error> for RunFailed {
 }
 
 /// Runs the only run of a plan and writes its trace.
-fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow::Result<RunResult> {
+fn traced(
+    file: &ScenarioFile,
+    plan: &Plan,
+    path: &Path,
+    backend: Backend,
+    medium: Medium,
+) -> anyhow::Result<RunResult> {
     let [run] = plan.runs.as_slice() else {
         bail!("--trace writes one run, and this scenario has {}: choose one with --set", plan.runs.len());
     };
-    let format = run.scenario.protocol.format;
-    let mut trace = TraceFile::create(path, CaptureOptions::default())?.naming_frames(format);
+    let is_nam = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("nam"));
+    if is_nam && backend == Backend::Testbed {
+        bail!(
+            "{}: a trace for nam needs the times of frames on links, which only the simulator knows",
+            path.display()
+        );
+    }
+    let mut trace = TraceFile::of_run(path, &run.scenario)?;
     let result = match backend {
         Backend::Sim => run_one(run, &mut trace)?,
         Backend::Testbed => {
@@ -219,7 +233,12 @@ fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow:
             carillon_testbed::run_one(run, medium.into(), &|| stop.asked(), &mut trace)?
         }
     };
-    trace.finish()?;
+    if trace.is_truncated() {
+        eprintln!("{}: the run has more events than a recording holds; the rest is left out", path.display());
+    }
+    let (scenario, files) = (file.to_toml(), file.text_inputs());
+    let metrics = RecordedMetric::means(&result.samples);
+    trace.finish_as(&Description { seed: Some(file.seed()), scenario: Some(&scenario), files, metrics })?;
     Ok(result)
 }
 

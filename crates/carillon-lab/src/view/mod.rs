@@ -117,9 +117,9 @@ impl View {
         };
         let mut recording = Recording::of(&run.scenario, limit);
         let result = run_while(run, &mut recording, stop)?.ok_or(ViewError::Stopped)?;
-        let scenario = scenario_text(&file);
+        let scenario = file.to_toml();
         let metrics = RecordedMetric::means(&result.samples);
-        let files = text_files(&file);
+        let files = file.text_inputs();
         let description = Description { seed: Some(file.seed()), scenario: Some(&scenario), files, metrics };
         let bytes = recording.to_bytes(&description);
         Ok(View { recording: bytes, truncated: recording.is_truncated(), scenario: Some(scenario) })
@@ -156,20 +156,6 @@ impl View {
         let bytes = recording.to_bytes(&Description::default());
         Ok(View { recording: bytes, scenario: None, truncated: recording.is_truncated() })
     }
-}
-
-/// The scenario as TOML, with everything set.
-pub fn scenario_text(file: &ScenarioFile) -> String {
-    toml::to_string(file.table())
-        .unwrap_or_else(|error| unreachable!("the table was read from TOML: {error}"))
-}
-
-/// The text files that a scenario has read, such as topologies.
-pub fn text_files(file: &ScenarioFile) -> BTreeMap<String, String> {
-    let text = |(name, content): (String, std::sync::Arc<[u8]>)| {
-        Some((name, std::str::from_utf8(&content).ok()?.to_owned()))
-    };
-    file.inputs().into_iter().filter_map(text).collect()
 }
 
 /// Kinds of packets by name in all protocols, without names that mean several kinds.

@@ -41,7 +41,7 @@ pub struct Nam<W: Write> {
     order: u64,
     /// Frame of the next event.
     next: Option<Described>,
-    /// Frame that was sent last, whose loss or destination may follow.
+    /// Frame that was sent last; its loss or destination may follow.
     sent: Option<Sent>,
     /// Datagrams of late, so that a datagram has one number on all links.
     datagrams: VecDeque<Datagram>,

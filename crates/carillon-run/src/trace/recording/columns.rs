@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use carillon_core::{MessageId, Time};
 
 /// Value of a 32-bit column of an event without that field.
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) const NO_NUMBER: u32 = u32::MAX;
 /// Value of `text` of an event without a text.
 pub(super) const NO_TEXT: u16 = u16::MAX;
 /// Value of `packet` of an event without a packet.
@@ -13,7 +13,7 @@ pub(super) const NO_PACKET: u8 = u8::MAX;
 
 /// Number of a message; larger ones than the column holds are left out.
 pub(super) fn number(message: u64) -> u32 {
-    u32::try_from(message).unwrap_or(NONE)
+    u32::try_from(message).unwrap_or(NO_NUMBER)
 }
 
 /// Time in nanoseconds, exact for 104 days.
@@ -46,9 +46,9 @@ impl Row {
             event: 0,
             packet: NO_PACKET,
             link: -1,
-            message: NONE,
+            message: NO_NUMBER,
             bytes: 0,
-            other: NONE,
+            other: NO_NUMBER,
             text: NO_TEXT,
             start: f64::NAN,
             arrival: f64::NAN,
@@ -64,7 +64,7 @@ impl Row {
 /// Declares the columns in the order of the file, with the names of their types.
 macro_rules! columns {
     ($($name:ident: $value:ty),* $(,)?) => {
-        /// All columns, of equal length.
+        /// Columns of equal length.
         #[derive(Clone, Debug, Default)]
         pub(super) struct Columns {
             $(pub $name: Vec<$value>,)*

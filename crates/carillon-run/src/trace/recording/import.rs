@@ -183,9 +183,9 @@ impl JsonImport {
     /// Values of an event.
     fn row(&mut self, line: &Line<'_>, link: Option<(u32, u32)>) -> Row {
         let mut row = Row::new(Time::from_nanos(line.time_ns), line.node);
-        row.message = line.message.map_or(columns::NONE, columns::number);
+        row.message = line.message.map_or(columns::NO_NUMBER, columns::number);
         row.bytes = line.bytes.unwrap_or(0);
-        row.other = line.receiver.or(line.source).or(line.member).unwrap_or(columns::NONE);
+        row.other = line.receiver.or(line.source).or(line.member).unwrap_or(columns::NO_NUMBER);
         row.link = link.map_or(-1, |link| self.link(link));
         if let Some(packet) = &line.packet {
             row.packet = self.recording.packets.code(packet, None);
@@ -202,7 +202,7 @@ impl JsonImport {
                         value => write!(text, " {field} {value}"),
                     };
                     if field == "message" {
-                        row.message = value.as_u64().map_or(columns::NONE, columns::number);
+                        row.message = value.as_u64().map_or(columns::NO_NUMBER, columns::number);
                     }
                 }
                 self.recording.note(&text, name)
@@ -241,7 +241,7 @@ impl JsonImport {
                     let is_control = packets.kind(columns.packet[sent]) == Some(PacketKind::Control);
                     if line.event != "received" {
                         columns.message[at] = columns.message[sent];
-                    } else if columns.message[sent] == columns::NONE && !is_control {
+                    } else if columns.message[sent] == columns::NO_NUMBER && !is_control {
                         columns.message[sent] = columns.message[at];
                     }
                     columns.packet[at] = columns.packet[sent];
@@ -320,7 +320,7 @@ impl JsonImport {
             let control = columns.packet[at];
             let inherited = self.inherited.iter().position(|&(frame, ..)| frame == before);
             let is_one = columns.event[before] == sent
-                && (columns.message[before] == columns::NONE || inherited.is_some())
+                && (columns.message[before] == columns::NO_NUMBER || inherited.is_some())
                 && if control == columns::NO_PACKET {
                     matches!(
                         packets.kind(columns.packet[before]),
@@ -340,7 +340,7 @@ impl JsonImport {
                     packets.kind(columns.packet[before]),
                     Some(PacketKind::Control | PacketKind::Acknowledgment)
                 );
-                columns.message[before] = if is_about_one { columns.message[at] } else { columns::NONE };
+                columns.message[before] = if is_about_one { columns.message[at] } else { columns::NO_NUMBER };
                 if let Some(kind) = kind {
                     columns.packet[before] = packets.with_kind(columns.packet[before], kind);
                 }

@@ -87,6 +87,18 @@ impl Recording {
         Recording { title, protocol: protocol.to_owned(), ..self }
     }
 
+    /// Marks the recording as one of a part of the run.
+    pub fn truncated(self) -> Self {
+        Recording { truncated: true, ..self }
+    }
+
+    /// Sets the destination of the last event, the frame of a datagram to one node.
+    pub fn set_destination(&mut self, node: NodeId) {
+        if let Some(other) = self.columns.other.last_mut() {
+            *other = node.0;
+        }
+    }
+
     /// Number of events.
     pub fn len(&self) -> usize {
         self.columns.len()
@@ -138,7 +150,7 @@ impl Recording {
         row.link = frame.link.map_or(-1, |link| self.network.link(link.from.0, link.to.0));
         if let Some(summary) = frame.summary {
             row.packet = self.packets.code(summary.name, Some(summary.kind));
-            row.message = summary.message.map_or(columns::NONE, |message| columns::number(message.0));
+            row.message = summary.message.map_or(columns::NO_NUMBER, |message| columns::number(message.0));
         }
     }
 
@@ -174,7 +186,7 @@ impl Recording {
             }
             Event::LossFound { source, message } => {
                 row.about(message);
-                row.other = source.map_or(columns::NONE, |source| source.0);
+                row.other = source.map_or(columns::NO_NUMBER, |source| source.0);
             }
             Event::Completed { message, outcome, .. } => {
                 row.about(message);
@@ -195,7 +207,7 @@ impl Recording {
                 }
             }
             Event::FrameLost { receiver, .. } => {
-                row.other = receiver.map_or(columns::NONE, |receiver| receiver.0);
+                row.other = receiver.map_or(columns::NO_NUMBER, |receiver| receiver.0);
             }
             Event::Collision { frames } => row.text = self.text(&format!("{frames} frames")),
             Event::Note(ref note) => {

@@ -65,9 +65,9 @@ pub enum NodeRole {
 /// Link between two nodes, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RecordedLink {
-    /// One end.
+    /// First end.
     pub a: u32,
-    /// Other end.
+    /// Second end.
     pub b: u32,
     /// Rate in bit/s, if known.
     pub rate: Option<f64>,
