@@ -11,3 +11,14 @@ if ! command -v mdbook >/dev/null; then
 fi
 scripts/check-links.py
 mdbook build
+# The page that animates runs, with its gallery, if `make page` has built it. Each protocol's page links to its animation.
+if [[ -f web/dist/view.html ]]; then
+  cp web/dist/view.html target/site/view.html
+  for scenario in web/gallery/one-loss-*.toml; do
+    protocol=$(basename "$scenario" .toml)
+    page=target/site/protocols/${protocol#one-loss-}.html
+    [[ -f $page ]] || continue
+    link="<p><a href=\"../view.html#g=$protocol\">Animation: one loss, and how this protocol repairs it</a></p>"
+    sed -i "0,/<\/h1>\s*<p>\|<h1 id[^>]*>.*<\/h1>/s||&$link|" "$page"
+  done
+fi

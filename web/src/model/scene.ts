@@ -132,9 +132,10 @@ function addPackets(scene: Scene, run: Run, picture: Picture): void {
     if (lost && time >= lossTime(run, event)) return true;
     const isGroup = picture.nodes[from]!.members.length > 1 || (to >= 0 && picture.nodes[to]!.members.length > 1);
     if (isGroup) {
-      const key = (link * 2 + (picture.links[link]?.from === from ? 0 : 1)) * 256 + columns.packet[event]!;
+      const direction = picture.links[link]?.from === from ? 0 : 1;
+      const key = ((link * 2 + direction) * 2 + (lost ? 1 : 0)) * 256 + columns.packet[event]!;
       const known = merged.get(key);
-      if (known && columns.start[known.event] === start && known.lost === lost) {
+      if (known && columns.start[known.event] === start) {
         known.count += 1;
         return true;
       }

@@ -213,7 +213,7 @@ for (const [name, file, act] of views) {
 
 test("live: a slider changes the run, and protocols stand side by side", { skip: !HAS_SIMULATOR && "the page has no simulator" }, () => tried(PAGE, async ({ page }) => {
   await page.waitForFunction(() => window.carillon.state.panes.length === 3);
-  await page.evaluate(() => window.carillon.state.seek(4.27e9));
+  await page.evaluate(() => window.carillon.state.seek(4.475e9));
   await comparePicture(page, "lms-srm-pgm");
   await page.evaluate(() => {
     window.carillon.state.side = "scenario";
