@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,8 +23,8 @@ use super::{ViewError, in_file, title};
 #[derive(Debug, PartialEq, Eq)]
 struct Datagram {
     time: Duration,
-    from: IpAddr,
-    to: IpAddr,
+    from: SocketAddr,
+    to: SocketAddr,
     /// Length of the IP packet.
     length: u32,
     payload: Bytes,
@@ -57,17 +57,25 @@ pub(super) fn read(
         }
     };
     // Nodes are numbered in the order of their first datagrams; multicast groups are no nodes.
-    let mut numbers: BTreeMap<IpAddr, u32> = BTreeMap::new();
-    let mut nodes = Vec::new();
+    let mut numbers: BTreeMap<SocketAddr, u32> = BTreeMap::new();
+    let mut found: Vec<SocketAddr> = Vec::new();
     for datagram in &datagrams {
-        for address in [datagram.from, datagram.to].into_iter().filter(|address| is_node(*address)) {
+        for address in [datagram.from, datagram.to].into_iter().filter(|address| is_node(address.ip())) {
             numbers.entry(address).or_insert_with(|| {
-                let id = nodes.len() as u32;
-                nodes.push(RecordedNode { id, role: NodeRole::Node, name: Some(address.to_string()) });
-                id
+                found.push(address);
+                found.len() as u32 - 1
             });
         }
     }
+    let mut ports: BTreeMap<IpAddr, usize> = BTreeMap::new();
+    found.iter().for_each(|address| *ports.entry(address.ip()).or_default() += 1);
+    let node = |(id, address): (u32, &SocketAddr)| {
+        // Several nodes of one host differ in their ports.
+        let is_alone = ports.get(&address.ip()) == Some(&1);
+        let name = if is_alone { address.ip().to_string() } else { address.to_string() };
+        RecordedNode { id, role: NodeRole::Node, name: Some(name) }
+    };
+    let nodes = (0..).zip(&found).map(node).collect();
     let network = RecordedNetwork::new(NetworkKind::Real, nodes, Vec::new());
     let mut recording = Recording::new(network, format, limit.saturating_add(1));
     let start = datagrams.iter().map(|datagram| datagram.time).min().unwrap_or_default();
@@ -148,8 +156,10 @@ fn ip(packet: &[u8]) -> Option<Datagram> {
         _ => return None,
     };
     let udp = packet.get(header..)?;
-    let length = usize::from(u16::from_be_bytes([*udp.get(4)?, *udp.get(5)?]));
-    let payload = udp.get(8..length)?;
+    let number = |at: usize| Some(u16::from_be_bytes([*udp.get(at)?, *udp.get(at + 1)?]));
+    let (from, to) = (SocketAddr::new(from, number(0)?), SocketAddr::new(to, number(2)?));
+    let payload = udp.get(8..usize::from(number(4)?))?;
+    let length = 8 + payload.len();
     let length = (header + length) as u32;
     Some(Datagram { time: Duration::ZERO, from, to, length, payload: Bytes::copy_from_slice(payload) })
 }

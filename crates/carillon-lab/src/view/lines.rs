@@ -34,9 +34,7 @@ pub(super) fn read(
     let mut kinds = all_kinds();
     kinds.extend(protocol.into_iter().flat_map(|protocol| protocol.format.kinds()));
     let mut import = JsonImport::new(kinds, limit);
-    each_line(path, |line| {
-        import.line(line).map_err(|source| ViewError::Line { path: path.into(), source })
-    })?;
+    each_line(path, |line| import.line(line).map_err(|cause| ViewError::Line { path: path.into(), cause }))?;
     Ok(import.finish().titled(title(path), protocol.map_or("", |protocol| protocol.name)))
 }
 

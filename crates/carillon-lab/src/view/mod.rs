@@ -36,28 +36,28 @@ pub struct View {
 #[non_exhaustive]
 pub enum ViewError {
     /// File that cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {cause}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// Cause.
-        source: io::Error,
+        cause: io::Error,
     },
     /// JSON trace with a line that is no event.
-    #[error("{}, {source}", path.display())]
+    #[error("{}, {cause}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// Line and problem.
-        source: ImportError,
+        cause: ImportError,
     },
     /// File that is no recording.
-    #[error("{} {source}", path.display())]
+    #[error("{} {cause}", path.display())]
     Recording {
         /// The file.
         path: PathBuf,
         /// Cause.
-        source: RecordingError,
+        cause: RecordingError,
     },
     /// File with other contents than its extension says.
     #[error("{}: {problem}", path.display())]
@@ -142,7 +142,7 @@ impl View {
             Some("carr") => {
                 let recording = std::fs::read(path).map_err(in_file(path))?;
                 let header = recording::check(&recording)
-                    .map_err(|source| ViewError::Recording { path: path.into(), source })?;
+                    .map_err(|cause| ViewError::Recording { path: path.into(), cause })?;
                 return Ok(View { recording, scenario: header.scenario, truncated: false });
             }
             Some("jsonl") => lines::read(path, protocol, limit)?,
@@ -174,7 +174,7 @@ fn title(path: &Path) -> String {
 }
 
 fn in_file(path: &Path) -> impl Fn(io::Error) -> ViewError {
-    move |source| ViewError::Io { path: path.into(), source }
+    move |cause| ViewError::Io { path: path.into(), cause }
 }
 
 #[cfg(test)]
