@@ -77,10 +77,24 @@ fn trace(request: &RunRequest) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// The first run of a scenario.
+/// The first run of a scenario, if its network is not too large for a page.
 fn first_run(file: &ScenarioFile) -> Result<Run, String> {
-    Run::first(file).map_err(|error| error.to_string())
+    let run = Run::first(file).map_err(|error| error.to_string())?;
+    let (nodes, links) = match run.scenario.network.graph() {
+        Some(graph) => (graph.topology.nodes(), graph.topology.links().len()),
+        None => (run.scenario.stations(), 0),
+    };
+    if nodes + links > MAX_NODES_AND_LINKS {
+        return Err(format!(
+            "the network has {nodes} nodes and {links} links, and the page simulates at most {MAX_NODES_AND_LINKS} of both: \
+             make it smaller, or use `carillon run`"
+        ));
+    }
+    Ok(run)
 }
+
+/// Maximum number of nodes and links of a run, which a browser still builds within seconds.
+const MAX_NODES_AND_LINKS: usize = 60_000;
 
 /// Simulates a run up to its limits. `None` if a limit cut it off.
 fn observe(run: &Run, max_events: u64, observer: &mut dyn Observer) -> Result<Option<RunResult>, String> {
@@ -122,6 +136,12 @@ mod tests {
     }
 
     #[test]
+    fn large_groups_end_at_the_limit_too() {
+        let begin = lines(", \"set\": {\"group.receivers\": \"20000\"}, \"max_events\": 1000");
+        assert_eq!(begin.len(), 1000);
+    }
+
+    #[test]
     fn recordings_have_the_events_of_the_trace() {
         let all = lines("").len();
         for (max, count, truncated) in [(all, all, false), (all - 1, all - 1, true), (10, 10, true)] {
@@ -147,6 +167,8 @@ mod tests {
         let graph = graph.replace("[group]\nreceivers = 4\n", "");
         let graph = serde_json::json!({ "scenario": graph }).to_string();
         assert!(error(graph.as_bytes()).contains("mine.edges"), "{}", error(graph.as_bytes()));
+        let large = error(&request(", \"set\": {\"group.receivers\": \"200000\"}"));
+        assert!(large.starts_with("the network has 200001 nodes and 0 links"), "{large}");
         assert_eq!(Operation::of(9).unwrap_err(), "there is no operation 9: give 0 to 3");
     }
 

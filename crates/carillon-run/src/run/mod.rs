@@ -21,7 +21,7 @@ pub use world::{SimulatedWorld, build_world};
 
 use crate::metrics::{self, MessageRecord, Recorder, SampleNodes, Samples};
 use crate::plan::Run;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, ScenarioNetwork};
 use ending::Ending;
 use world::build_counted;
 
@@ -76,10 +76,11 @@ pub fn simulate(
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
     let (mut stopped, mut spent) = (false, false);
+    let question_mask = steps_between_questions(scenario) - 1;
     let mut run_to = |world: &mut SimulatedWorld<RunObserver<'_>>, limit| {
         world.run(limit, |world| {
             // A look at it costs more than a step.
-            stopped = world.steps() % STEPS_BETWEEN_QUESTIONS == 0 && world.observer().stops();
+            stopped = world.steps() & question_mask == 0 && world.observer().stops();
             spent = world.steps() >= scenario.step_limit;
             stopped || spent || ending.has_come(scenario, world, &settled)
         })
@@ -150,8 +151,23 @@ impl RunResult {
     }
 }
 
-/// Number of steps after which a run asks its supervisor and its observer again whether to stop.
+/// Number of steps after which a run asks its supervisor and its observer again whether to stop, at most.
 pub const STEPS_BETWEEN_QUESTIONS: u64 = 1024;
+
+/// Number of steps after which this run asks, a power of two. On a LAN each step may have an event at every host, so a
+/// large group asks more often.
+fn steps_between_questions(scenario: &Scenario) -> u64 {
+    match scenario.network {
+        ScenarioNetwork::Lan(_) => {
+            let hosts = (scenario.stations() as u64).next_power_of_two();
+            (MAX_EVENTS_BETWEEN_QUESTIONS / hosts).clamp(1, STEPS_BETWEEN_QUESTIONS)
+        }
+        ScenarioNetwork::Graph(_) => STEPS_BETWEEN_QUESTIONS,
+    }
+}
+
+/// Number of events between two questions, roughly, if each step has one event at each host.
+const MAX_EVENTS_BETWEEN_QUESTIONS: u64 = 1 << 18;
 
 /// The recorder, what the run ends by, and whoever else watches.
 struct RunObserver<'a> {
