@@ -4,6 +4,7 @@ import { NONE16, NONE32, NONE8 } from "../schema/columns.ts";
 import { type Header, KINDS, type PacketKind } from "../schema/header.ts";
 import type { Recording } from "../schema/recording.ts";
 import { type Codes, codesOf } from "./codes.ts";
+import { completeFlights, frameCodes, kindOfEvent } from "./frames.ts";
 import { Groups } from "./groups.ts";
 import { Intervals } from "./intervals.ts";
 import { matchLosses } from "./losses.ts";
@@ -31,6 +32,7 @@ export class Run {
   readonly losses: Uint32Array;
   /** Usual time that a frame travels, ns: the mean of a sample. */
   readonly usualFlight: number;
+  private readonly frameCodes: Uint8Array;
   private nodeEvents: Groups | undefined;
   private kindEvents: Groups | undefined;
 
@@ -41,15 +43,17 @@ export class Run {
     this.codes = codesOf(recording.header.events, recording.columns.event);
     this.topology = new Topology(recording.header.network);
     const { columns, codes } = this;
-    this.frames = new Intervals(columns.time, columns.arrival);
+    this.frameCodes = frameCodes(codes);
     const last = this.count > 0 ? columns.time[this.count - 1]! : 0;
     this.duration = Math.max(recording.header.duration_ns, last, 1);
+    completeFlights(columns, this.frameCodes, this.duration);
+    this.frames = new Intervals(columns.time, columns.arrival);
     this.lossOf = matchLosses(columns, codes, this.header.packets);
     numberFrames(columns, codes, this.header, this.lossOf);
     this.losses = new Groups(1, this.count, (row) => (columns.event[row] === codes.frame_lost ? 0 : -1)).rows;
     this.missing = new MissingMessages(columns, codes, this.topology);
     this.timers = new Timers(columns, codes, this.topology);
-    this.usualFlight = usualFlight(columns, codes, this.duration);
+    this.usualFlight = usualFlight(columns, this.frameCodes, this.duration);
   }
 
   /** Events of each node. */
@@ -58,10 +62,14 @@ export class Run {
     return this.nodeEvents;
   }
 
+  /** True if an event is drawn as a packet. */
+  isFrame(event: number): boolean {
+    return this.frameCodes[this.columns.event[event]!] === 1;
+  }
+
   /** Number of packets of a kind that were sent until a time. */
   packetsUntil(kind: PacketKind, time: number): number {
-    const { columns, codes } = this;
-    this.kindEvents ??= new Groups(KINDS.length, this.count, (row) => (columns.event[row] === codes.frame_sent ? KINDS.indexOf(this.kindOf(row) ?? "control") : -1));
+    this.kindEvents ??= new Groups(KINDS.length, this.count, (row) => (this.isFrame(row) ? KINDS.indexOf(this.kindOf(row) ?? "control") : -1));
     return lowerBound(this.kindEvents.of(KINDS.indexOf(kind)), this.countUntil(time));
   }
 
@@ -77,7 +85,7 @@ export class Run {
 
   kindOf(event: number): PacketKind | undefined {
     const packet = this.columns.packet[event]!;
-    return packet === NONE8 ? undefined : this.header.packets[packet]?.kind;
+    return packet === NONE8 ? kindOfEvent(this.columns.event[event]!, this.codes) : this.header.packets[packet]?.kind;
   }
 
   packetName(event: number): string {
@@ -120,12 +128,12 @@ export class Run {
   }
 }
 
-function usualFlight(columns: Columns, codes: Codes, duration: number): number {
+function usualFlight(columns: Columns, isFrame: Uint8Array, duration: number): number {
   const sample: number[] = [];
   const step = Math.max(1, Math.floor(columns.time.length / 20000));
   for (let at = 0; at < columns.time.length; at += step) {
     const flight = columns.arrival[at]! - columns.start[at]!;
-    if (columns.event[at] === codes.frame_sent && flight > 0) sample.push(flight);
+    if (isFrame[columns.event[at]!] && flight > 0) sample.push(flight);
   }
   return sample.length > 0 ? sample.reduce((sum, flight) => sum + flight, 0) / sample.length : duration / 50;
 }

@@ -105,7 +105,7 @@ function addPackets(scene: Scene, run: Run, picture: Picture): void {
   const merged = new Map<number, ScenePacket>();
   const queues = new Map<number, SceneQueue>();
   run.frames.visit(time, time, (event) => {
-    if (columns.event[event] !== codes.frame_sent) return true;
+    if (!run.isFrame(event)) return true;
     const direction = columns.link[event]!;
     const kind = run.kindOf(event) ?? "control";
     let from = -1;
@@ -116,7 +116,14 @@ function addPackets(scene: Scene, run: Run, picture: Picture): void {
       if (link < 0) return true;
       from = picture.nodeOf[topology.sender[direction]!] ?? -1;
       to = picture.nodeOf[topology.receiver[direction]!] ?? -1;
-    } else from = picture.nodeOf[run.nodeOf(event)] ?? -1;
+    } else {
+      from = picture.nodeOf[run.nodeOf(event)] ?? -1;
+      // Without links, a frame to one node is drawn towards it, and the answer of a receiver towards the source.
+      const other = codes.frame_sent >= 0 && picture.shape !== "bus" ? run.otherOf(event) : -1;
+      if (other >= 0) to = picture.nodeOf[other] ?? -1;
+      else if (picture.shape !== "bus" && run.nodeOf(event) !== topology.source) to = picture.nodeOf[topology.source] ?? -1;
+      if (to === from) return true;
+    }
     if (from < 0) return true;
     const start = columns.start[event]!;
     if (time < start) {

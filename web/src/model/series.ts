@@ -43,7 +43,7 @@ const BY_KIND = KINDS.map((kind) => ({ name: kind, kind }));
 function frames(weight: (run: Run, event: number, perSecond: number) => number, unit: string): Measure["chart"] {
   return (run, from, to, bins, node) => {
     const perSecond = bins / ((to - from) / 1e9);
-    const kindOf = (event: number): number => (run.columns.event[event] === run.codes.frame_sent ? KINDS.indexOf(run.kindOf(event) ?? "control") : -1);
+    const kindOf = (event: number): number => (run.isFrame(event) ? KINDS.indexOf(run.kindOf(event) ?? "control") : -1);
     return { series: sum(run, from, to, bins, node, BY_KIND, kindOf, (event) => weight(run, event, perSecond)), unit };
   };
 }

@@ -176,6 +176,9 @@ export class NetworkView {
       const [x, y] = this.centre(packet);
       const colour = theme.kinds[packet.kind];
       if (packet.to < 0 && this.picture.shape !== "bus") painter.circle(x, y, 10 + packet.head * 26, null, { colour, width: 2, alpha: 1 - packet.head });
+      if (packet.to < 0 && this.picture.shape === "star") {
+        for (const to of this.picture.nodes.keys()) if (to !== packet.from) drawSign(painter, packet.kind, ...this.point(packet.from, to, packet.head), 7, colour);
+      }
       drawSign(painter, packet.kind, x, y, isMany ? 6 : 9, colour, isMany ? undefined : { colour: theme.background, width: 1 });
       if (packet.count > 1 && !isMany) painter.text(`×${packet.count}`, x + 9, y - 7, { colour: theme.muted, size: 10 });
       if (selection !== null && isSelectedEvent(run, selection, packet.event)) painter.circle(x, y, 10, null, { colour: theme.select, width: 2.5 });

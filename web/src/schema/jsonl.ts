@@ -50,6 +50,7 @@ export function readJsonLines(text: string, title = "trace"): Recording {
     if (line.packet !== undefined) columns.packet[at] = packets.code(line.packet);
     if (line.message !== undefined) columns.message[at] = line.message;
     columns.bytes[at] = line.bytes ?? line.frames ?? line.messages ?? 0;
+    if (line.member !== undefined) nodes.add(line.member);
     const other = line.receiver ?? line.source ?? line.member;
     if (other !== undefined && other !== null) columns.other[at] = other;
     const text = line.timer ?? line.state ?? line.reason ?? line.outcome ?? noteText(line);
@@ -57,9 +58,12 @@ export function readJsonLines(text: string, title = "trace"): Recording {
     if (line.link !== undefined) columns.link[at] = directionOf(line.link, links, linkList, nodes);
   }
   const sources = new Set(lines.filter((line) => line.event === "offered").map((line) => line.node));
+  // The trace of a real sender has no offers.
+  if (sources.size === 0) for (const line of lines) if (line.event === "sent") sources.add(line.node);
   const receivers = new Set(lines.filter((line) => line.event === "delivered").map((line) => line.node));
-  const role = (id: number): NodeInfo["role"] => (sources.has(id) ? "source" : receivers.has(id) ? "receiver" : "router");
+  const role = (id: number): NodeInfo["role"] => (sources.has(id) ? "source" : receivers.has(id) || linkList.length === 0 ? "receiver" : "router");
   const count = lines.length;
+  const hasFrames = events.list.includes("frame_sent");
   const header: Header = {
     title,
     version: "",
@@ -70,8 +74,8 @@ export function readJsonLines(text: string, title = "trace"): Recording {
     count,
     truncated: false,
     network: {
-      kind: linkList.length > 0 ? "graph" : "lan",
-      bit_rate: linkList.length > 0 ? null : 1e7,
+      kind: linkList.length > 0 ? "graph" : hasFrames ? "lan" : "real",
+      bit_rate: linkList.length === 0 && hasFrames ? 1e7 : null,
       nodes: [...nodes].sort((a, b) => a - b).map((id) => ({ id, role: role(id) })),
       links: linkList.map(({ a, b }) => ({ a, b, rate: null, latency_ns: 0 })),
     },
@@ -82,7 +86,7 @@ export function readJsonLines(text: string, title = "trace"): Recording {
   };
   const recording = { header, columns };
   if (linkList.length > 0) inferFlights(recording);
-  else inferFrames(recording);
+  else if (hasFrames) inferFrames(recording);
   return recording;
 }
 

@@ -81,7 +81,12 @@ export class App {
   }
 
   /** Shows what the page contains: a recording, a scenario, a permanent link, or the first run of the gallery. */
-  async start(): Promise<void> {
+  start(): Promise<void> {
+    this.started = this.startOnce();
+    return this.started;
+  }
+
+  private async startOnce(): Promise<void> {
     const hash = location.hash;
     const data = this.pageData();
     try {
@@ -98,6 +103,7 @@ export class App {
     this.ready = true;
   }
 
+  private started: Promise<void> = Promise.resolve();
   /** True when everything that the page contains is on the screen. */
   ready = false;
 
@@ -148,6 +154,8 @@ export class App {
   }
 
   async openFile(file: File): Promise<void> {
+    // A file that is opened at once must not be replaced by the run that the page begins with.
+    await this.started;
     try {
       const begin = performance.now();
       const bytes = new Uint8Array(await file.arrayBuffer());

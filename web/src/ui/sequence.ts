@@ -117,14 +117,14 @@ export class SequenceView extends CanvasView {
 
   private paintArrows(painter: Painter, from: number, window: number, xOf: (at: number) => number, yOf: Map<number, number>): void {
     const { run, theme, selection, story } = this.state;
-    const { columns, codes, topology } = run!;
+    const { columns, topology } = run!;
     let arrows = 0;
     /** Plain arrows of each kind, which are drawn in one stroke. */
     const plain = new Map<PacketKind, number[]>(KINDS.map((kind) => [kind, []]));
     const storyEvents = new Set(story?.steps.map(({ event }) => event));
     const isMarked = (event: number): boolean => (selection !== null && selection.kind !== "node" && isSelectedEvent(run!, selection, event)) || storyEvents.has(event);
     run!.frames.visit(from, from + window, (event) => {
-      if (columns.event[event] !== codes.frame_sent) return true;
+      if (!run!.isFrame(event)) return true;
       const link = columns.link[event]!;
       const a = link < 0 ? -1 : topology.sender[link]!;
       const b = link < 0 ? -1 : topology.receiver[link]!;

@@ -79,7 +79,7 @@ export class Timeline {
     const { columns, codes } = run;
     for (let event = 0; event < run.count; event += 1) {
       const code = columns.event[event]!;
-      if (code !== codes.frame_sent && code !== codes.frame_lost) continue;
+      if (!run.isFrame(event) && code !== codes.frame_lost) continue;
       const bin = Math.min(wide - 1, ((columns.time[event]! / duration) * wide) | 0);
       if (code === codes.frame_lost) losses[bin] = 1;
       else bins[KINDS.indexOf(run.kindOf(event) ?? "control")]![bin]! += 1;

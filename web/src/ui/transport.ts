@@ -106,21 +106,20 @@ export function stepEvent(state: State, direction: 1 | -1): void {
 
 /** Moves to the next or the previous packet that leaves, and selects it. */
 export function stepPacket(state: State, direction: 1 | -1): void {
-  stepTo(state, direction, (run) => [run.codes.frame_sent]);
+  stepTo(state, direction, (run, event) => run.isFrame(event));
 }
 
 /** Moves to the next or the previous round: a transmission or a repair of a message begins. */
 export function stepRound(state: State, direction: 1 | -1): void {
-  stepTo(state, direction, (run) => [run.codes.sent, run.codes.repair_sent]);
+  stepTo(state, direction, ({ codes, columns }, event) => columns.event[event] === codes.sent || columns.event[event] === codes.repair_sent);
 }
 
-function stepTo(state: State, direction: 1 | -1, codes: (run: Run) => number[]): void {
+function stepTo(state: State, direction: 1 | -1, isWanted: (run: Run, event: number) => boolean): void {
   const { run } = state;
   if (!run) return;
   state.play(false);
-  const wanted = codes(run);
   let at = direction > 0 ? run.countUntil(state.time) : run.firstAt(state.time) - 1;
-  while (at >= 0 && at < run.count && !wanted.includes(run.columns.event[at]!)) at += direction;
+  while (at >= 0 && at < run.count && !isWanted(run, at)) at += direction;
   if (at < 0 || at >= run.count) return;
   state.selection = { kind: "event", event: at };
   state.seek(run.columns.time[at]!);

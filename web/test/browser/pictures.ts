@@ -15,6 +15,8 @@ const TOLERANCE = 0.01;
 /** Compares the page with a stored picture; with BLESS=1 stores it. */
 export async function comparePicture(page: Page, name: string): Promise<void> {
   await page.mouse.move(640, 2);
+  // Details follow the clock at intervals.
+  await page.waitForTimeout(300);
   await settle(page);
   const taken = await page.screenshot();
   const stored = join(STORED, `${name}.png`);
