@@ -55,7 +55,7 @@ check-page: page ## types and unit tests of the page; it is tried in Chromium wi
 	@scripts/check-page.sh
 
 .PHONY: check-web
-check-web: setup ## traces of the simulator in the page, run in Node, are compared with the command line's, byte for byte
+check-web: setup ## traces and recordings of the simulator in the page, run in Node, are compared with the command line's, byte for byte
 	$(CARGO) build --quiet --bin carillon
 	@module=$$(scripts/wasm.sh | tail -n 1); [[ -z $$module ]] || scripts/check-web-trace.mjs target/debug/carillon $$module
 

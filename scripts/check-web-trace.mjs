@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Compares traces of the simulator in the page (target/web/carillon.wasm, built by scripts/wasm.sh) with those of the command
-// line: the same scenario, version and seed must give the same bytes.
+// Compares traces and recordings of the simulator in the page (target/web/carillon.wasm, built by scripts/wasm.sh) with those
+// of the command line: the same scenario, version and seed must give the same bytes.
 //
 //     scripts/check-web-trace.mjs CARILLON [MODULE]
 
@@ -86,9 +86,11 @@ try {
         different += 1;
       }
       const { result: recording, took } = call(RUN, request);
-      const header = JSON.parse(recording.toString("utf8", 12, 12 + recording.readUInt32LE(8)));
-      if (header.count !== events || header.truncated) {
-        console.log(`${network}, ${name}: the recording has ${header.count} of ${events} events`);
+      const whole = join(folder, "x.carr");
+      execFileSync(carillon, ["run", file, "--seed", "7", "--trace", whole], { stdio: "ignore" });
+      if (!readFileSync(whole).equals(recording)) {
+        const header = JSON.parse(recording.toString("utf8", 12, 12 + recording.readUInt32LE(8)));
+        console.log(`${network}, ${name}: the recording differs; it has ${header.count} of ${events} events`);
         different += 1;
       }
       counts[network] += 1;
@@ -99,7 +101,7 @@ try {
   rmSync(folder, { recursive: true });
 }
 const list = Object.entries(counts).map(([network, count]) => `${network} ${count}`);
-console.log(`traces compared: ${list.join(", ")}; ${different} differ`);
+console.log(`traces and recordings compared: ${list.join(", ")}; ${different} differ`);
 console.log(`slowest recording: ${slowest.network}, ${slowest.name}, ${slowest.events} events in ${slowest.took.toFixed(0)} ms`);
 const few = Object.values(counts).some((count) => count < 5);
 if (few) console.log("fewer than 5 protocols ran on a network");
