@@ -4,6 +4,6 @@ declare module "pngjs" {
     readonly width: number;
     readonly height: number;
     readonly data: Buffer;
-    static readonly sync: { read(bytes: Buffer): PNG; write(image: PNG): Buffer };
+    static readonly sync: { read(bytes: Buffer): PNG; write(image: PNG, options?: { deflateLevel?: number; colorType?: number; filterType?: number; deflateStrategy?: number }): Buffer };
   }
 }

@@ -22,7 +22,8 @@ export async function comparePicture(page: Page, name: string): Promise<void> {
   const stored = join(STORED, `${name}.png`);
   if (process.env["BLESS"]) {
     mkdirSync(STORED, { recursive: true });
-    writeFileSync(stored, taken);
+    // Without transparency and compressed as much as possible: the documents contain these files.
+    writeFileSync(stored, PNG.sync.write(PNG.sync.read(taken), { deflateLevel: 9, colorType: 2, filterType: 0, deflateStrategy: 0 }));
     return;
   }
   assert.ok(existsSync(stored), `there is no picture ${stored}; BLESS=1 stores it`);
