@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carillon_core::{Application, Bytes, Machine, MessageId, NodeId, OfferError, Time};
+use carillon_core::{Application, Bytes, Delivery, Machine, MessageId, NodeId, OfferError, Time};
 
 /// Application that offers a number of equal messages, as fast as the machine takes them or at a steady rate.
 #[derive(Debug)]
@@ -110,17 +110,51 @@ impl Application for Source {
     }
 }
 
-/// Application that takes every message at once, or at a limited pace.
+/// Application that takes every message at once.
 #[derive(Clone, Debug, Default)]
 pub struct Sink {
     /// This node, and the number of messages of other nodes taken so far in the whole run; own messages do not count.
     tally: Option<(NodeId, Arc<AtomicU64>)>,
-    pace: Option<Pace>,
 }
 
-/// Pace of a slow sink: it reads at most `burst` messages from the first of them on, until `pause` has passed.
+impl Sink {
+    /// Sink of a node that adds each message of another node to the count.
+    pub fn counting(node: NodeId, count: Arc<AtomicU64>) -> Self {
+        Sink { tally: Some((node, count)) }
+    }
+
+    /// Makes the sink read bursts of `burst` messages, no sooner than `pause` after the begin of the previous burst. It
+    /// reads nothing before `start`.
+    pub fn pacing(self, burst: u32, pause: Duration, start: Time) -> PacedSink {
+        PacedSink { sink: self, burst: burst.max(1), pause, left: 0, until: start, polled: Time::ZERO }
+    }
+
+    /// Takes messages while there are any. Returns true if there was one.
+    fn take(&mut self, next: impl FnMut() -> Option<Delivery>) -> bool {
+        let own = self.tally.as_ref().map(|(node, _)| *node);
+        let (mut touched, mut of_others) = (false, 0);
+        for delivery in std::iter::from_fn(next) {
+            touched = true;
+            of_others += u64::from(Some(delivery.source) != own);
+        }
+        if let Some((_, count)) = self.tally.as_ref().filter(|_| touched) {
+            count.fetch_add(of_others, Ordering::Relaxed);
+        }
+        touched
+    }
+}
+
+impl Application for Sink {
+    fn poll(&mut self, _now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
+        let Some(receiver) = machine.as_receiver() else { return false };
+        self.take(|| receiver.poll_delivery())
+    }
+}
+
+/// Slow sink: it reads at most `burst` messages from the first of them on, until `pause` has passed.
 #[derive(Clone, Debug)]
-struct Pace {
+pub struct PacedSink {
+    sink: Sink,
     burst: u32,
     pause: Duration,
     /// Number of messages that it may still read before `until`.
@@ -131,62 +165,26 @@ struct Pace {
     polled: Time,
 }
 
-impl Sink {
-    /// Sink of a node that adds each message of another node to the count.
-    pub fn counting(node: NodeId, count: Arc<AtomicU64>) -> Self {
-        Sink { tally: Some((node, count)), ..Sink::default() }
-    }
-
-    /// Makes the sink read bursts of `burst` messages, no sooner than `pause` after the begin of the previous burst. It
-    /// reads nothing before `start`.
-    pub fn pacing(self, burst: u32, pause: Duration, start: Time) -> Self {
-        let pace = Pace { burst: burst.max(1), pause, left: 0, until: start, polled: Time::ZERO };
-        Sink { pace: Some(pace), ..self }
-    }
-}
-
-impl Application for Sink {
+impl Application for PacedSink {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let Some(receiver) = machine.as_receiver() else { return false };
-        let (mut touched, mut of_others) = (false, 0);
-        let own = self.tally.as_ref().map(|(node, _)| *node);
-        if let Some(pace) = &mut self.pace {
-            pace.polled = now;
-        }
-        while self.pace.as_ref().is_none_or(|pace| pace.may_read(now))
-            && let Some(delivery) = receiver.poll_delivery()
-        {
-            touched = true;
-            if let Some(pace) = &mut self.pace {
-                pace.note(now);
+        let PacedSink { sink, burst, pause, left, until, polled } = self;
+        *polled = now;
+        sink.take(|| {
+            if *left == 0 && now < *until {
+                return None;
             }
-            of_others += u64::from(Some(delivery.source) != own);
-        }
-        if let Some((_, count)) = self.tally.as_ref().filter(|_| touched) {
-            count.fetch_add(of_others, Ordering::Relaxed);
-        }
-        touched
-    }
-    fn poll_timeout(&self) -> Option<Time> {
-        self.pace.as_ref().and_then(Pace::timeout)
-    }
-}
-
-impl Pace {
-    fn may_read(&self, now: Time) -> bool {
-        self.left > 0 || self.until <= now
-    }
-
-    /// Counts a message that was read.
-    fn note(&mut self, now: Time) {
-        if self.until <= now {
-            (self.left, self.until) = (self.burst, now + self.pause);
-        }
-        self.left -= 1;
+            let delivery = receiver.poll_delivery()?;
+            if *until <= now {
+                (*left, *until) = (*burst, now + *pause);
+            }
+            *left -= 1;
+            Some(delivery)
+        })
     }
 
     /// Time of the next burst, if this one is over: the machine may have more.
-    fn timeout(&self) -> Option<Time> {
+    fn poll_timeout(&self) -> Option<Time> {
         (self.left == 0 && self.until > self.polled).then_some(self.until)
     }
 }

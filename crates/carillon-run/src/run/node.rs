@@ -69,10 +69,11 @@ pub fn build_node(
     settled: &SettledCount,
 ) -> Result<NodeParts, ConfigError> {
     let sink = Sink::counting(numbering.node, settled.0.clone());
-    let sink = match scenario.reader.as_ref().filter(|reader| reader.nodes.binary_search(&node).is_ok()) {
-        Some(reader) => sink.pacing(reader.burst, reader.pause, Time::ZERO + reader.start),
-        None => sink,
-    };
+    let sink: Box<dyn Application> =
+        match scenario.reader.as_ref().filter(|reader| reader.nodes.binary_search(&node).is_ok()) {
+            Some(reader) => Box::new(sink.pacing(reader.burst, reader.pause, Time::ZERO + reader.start)),
+            None => Box::new(sink),
+        };
     let workload = &scenario.workload;
     let start = Time::ZERO + workload.start;
     let last = workload.last_payload(payload);
@@ -90,7 +91,7 @@ pub fn build_node(
     } else if node == scenario.sender() {
         (Role::Sender, Box::new(source(workload.messages)))
     } else {
-        (Role::Receiver, Box::new(sink))
+        (Role::Receiver, sink)
     };
     Ok((build(scenario, role, &context)?, Some(application)))
 }
