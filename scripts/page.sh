@@ -2,6 +2,9 @@
 # Builds web/dist/view.html, the page that animates runs. The simulator is inside where scripts/wasm.sh can build it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if ! command -v npm > /dev/null && [[ $(id -u) == 0 ]] && command -v apt-get > /dev/null; then
+  apt-get install --yes --quiet --no-install-recommends nodejs npm > /dev/null
+fi
 command -v npm > /dev/null || { echo "scripts/page.sh: npm is not installed (Debian: apt-get install nodejs npm)" >&2; exit 1; }
 # The packages of the lock file, unless they are installed already.
 if ! cmp -s web/package-lock.json web/node_modules/.installed; then

@@ -1,7 +1,7 @@
 // Builds the page: one HTML file with style, script and, if it was built, the simulator.
 //
-//   node build.mjs                  dist/view.html
-//   node build.mjs --wasm FILE      the same with the simulator inside
+//   node build.mjs                  dist/view.html, and the same in dist/plain.html
+//   node build.mjs --wasm FILE      with the simulator in dist/view.html
 //   node build.mjs --unit           dist/unit/*.mjs, the unit tests
 import { build } from "esbuild";
 import { deflateRawSync } from "node:zlib";
@@ -54,11 +54,21 @@ async function buildPage(wasm) {
   let html = readFileSync(join(here, "src/index.html"), "utf8");
   html = html.replace("/*style*/", () => style.outputFiles[0].text.trim());
   html = html.replace("/*script*/", () => inside(script.outputFiles[0].text.trim()));
-  const simulator = wasm ? `<script id="carillon-wasm" type="application/octet-stream">${deflateRawSync(readFileSync(wasm), { level: 9 }).toString("base64")}</script>` : "";
-  html = html.replace("<!-- carillon-wasm -->\n", () => (simulator ? `${simulator}\n` : ""));
   mkdirSync(dist, { recursive: true });
-  writeFileSync(join(dist, "view.html"), html);
-  console.log(`web/dist/view.html: ${(html.length / 1024).toFixed(0)} KiB${wasm ? "" : ", without the simulator"}`);
+  const write = (name, simulator) => {
+    const page = html.replace("<!-- carillon-wasm -->\n", () => simulator);
+    writeFileSync(join(dist, name), page);
+    return page.length;
+  };
+  const plain = write("plain.html", "");
+  const size = write("view.html", wasm ? simulatorScript(wasm) : "");
+  console.log(`web/dist/view.html: ${(size / 1024).toFixed(0)} KiB${size === plain ? ", without the simulator" : ""}`);
+}
+
+/** The simulator as part of a page. */
+function simulatorScript(wasm) {
+  const packed = deflateRawSync(readFileSync(wasm), { level: 9 }).toString("base64");
+  return `<script id="carillon-wasm" type="application/octet-stream">${packed}</script>\n`;
 }
 
 async function buildUnitTests() {

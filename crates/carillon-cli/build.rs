@@ -1,5 +1,5 @@
-//! Notes the commit that is built, for `carillon --version`; "unknown" outside a checkout. Includes the page of
-//! `carillon view` if `make page` has built it.
+//! Notes the commit that is built, for `carillon --version`; "unknown" outside a checkout. Chooses the page of
+//! `carillon view`: the one that `make page` has built, with the simulator, or the stored one.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,18 +19,18 @@ fn main() {
 
 /// Writes the constant `BUILT_PAGE`.
 fn include_page() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = root.join("web/dist/view.html");
-    let is_built = page.is_file();
-    let value = if is_built { format!("Some(include_str!({page:?}))") } else { "None".to_owned() };
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (stored, root) = (crate_folder.join("view.html"), crate_folder.join("../.."));
+    let built = root.join("web/dist/view.html");
+    let page = if built.is_file() { &built } else { &stored };
     let out = std::env::var("OUT_DIR").expect("cargo sets the folder");
-    let text = format!("/// Page of `carillon view`.\nconst BUILT_PAGE: Option<&str> = {value};\n");
+    let text = format!("/// Page of `carillon view`.\nconst BUILT_PAGE: &str = include_str!({page:?});\n");
     std::fs::write(Path::new(&out).join("page.rs"), text).expect("the folder of cargo can be written");
+    println!("cargo::rerun-if-changed={}", page.display());
     // A missing file would let cargo build this program again each time; its nearest folder changes when it is made.
-    let folder = [root.join("web/dist"), root.join("web")].into_iter().find(|folder| folder.is_dir());
-    let watched = if is_built { Some(page) } else { folder };
-    if let Some(path) = watched {
-        println!("cargo::rerun-if-changed={}", path.display());
+    let folders = [root.join("web/dist"), root.join("web")];
+    if let Some(folder) = folders.iter().filter(|_| !built.is_file()).find(|folder| folder.is_dir()) {
+        println!("cargo::rerun-if-changed={}", folder.display());
     }
 }
 

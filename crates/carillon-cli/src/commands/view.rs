@@ -1,5 +1,6 @@
 //! `carillon view`: the page that animates a run.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -142,28 +143,17 @@ fn of_results(dir: &Path) -> anyhow::Result<ScenarioFile> {
     Ok(ScenarioFile::from_table_with(&origin, table, files, carillon_proto::REGISTRY)?)
 }
 
-/// The page without a recording: the file that `CARILLON_VIEW_PAGE` names, the page of this build, or the installed
-/// one.
-fn page() -> anyhow::Result<String> {
-    let read = |path: &Path| {
-        std::fs::read_to_string(path).with_context(|| format!("cannot read the page {}", path.display()))
+/// The page without a recording: the file that `CARILLON_VIEW_PAGE` names, the installed one, or the page of this
+/// build.
+fn page() -> anyhow::Result<Cow<'static, str>> {
+    let named = std::env::var_os(PAGE_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let installed = || {
+        let program = std::env::current_exe().ok()?;
+        Some(program.parent()?.parent()?.join(INSTALLED_PAGE)).filter(|path| path.is_file())
     };
-    if let Some(path) = std::env::var_os(PAGE_VARIABLE).filter(|path| !path.is_empty()) {
-        return read(Path::new(&path));
-    }
-    if let Some(page) = BUILT_PAGE {
-        return Ok(page.to_owned());
-    }
-    let installed = std::env::current_exe().ok().and_then(|program| {
-        let prefix = program.parent()?.parent()?;
-        Some(prefix.join(INSTALLED_PAGE)).filter(|path| path.is_file())
-    });
-    match installed {
-        Some(path) => read(&path),
-        None => bail!(
-            "this build of carillon has no page: build it with `make page` and then carillon again, or name a page with {PAGE_VARIABLE}=view.html"
-        ),
-    }
+    let Some(path) = named.or_else(installed) else { return Ok(BUILT_PAGE.into()) };
+    let read = std::fs::read_to_string(&path);
+    Ok(read.with_context(|| format!("cannot read the page {}", path.display()))?.into())
 }
 
 /// Opens a file in the browser; returns false if no program for that could be started.
@@ -183,7 +173,7 @@ fn open(path: &Path) -> bool {
     command.spawn().is_ok()
 }
 
-// `BUILT_PAGE`: the page, if it was built before this program.
+// `BUILT_PAGE`: the page that was built before this program, or the stored one.
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Environment variable with the file of the page.
