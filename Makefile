@@ -56,7 +56,7 @@ check-page: page ## types and unit tests of the page; it is tried in Chromium wi
 
 .PHONY: check-web
 check-web: setup ## traces and recordings of the simulator in the page, run in Node, are compared with the command line's, byte for byte
-	$(CARGO) build --quiet --bin carillon
+	$(CARGO) test --workspace --test command --no-run --quiet
 	@module=$$(scripts/wasm.sh | tail -n 1); [[ -z $$module ]] || scripts/check-web-trace.mjs target/debug/carillon $$module
 
 .PHONY: check-dissectors
