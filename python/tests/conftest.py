@@ -1,5 +1,7 @@
 """Scenarios that several tests share."""
 
+import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,3 +18,11 @@ def lan() -> dict[str, Any]:
         "protocol": {"name": "carillon"},
         "workload": {"messages": 50, "message_bytes": 1000},
     }
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise. A shell that runs the tests in the background makes them ignore it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)

@@ -72,6 +72,7 @@ def bar_that_calls(actions: dict[int, Callable[[], object]]) -> type:
     return Bar
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_tables_survive_a_killed_worker_and_an_interrupt(
     client: Client, swept: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

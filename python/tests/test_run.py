@@ -91,6 +91,7 @@ def test_a_trace_has_the_events_of_the_run(lan: dict[str, Any]) -> None:
     assert first["event"] == "offered"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_sweep_keeps_its_runs_and_resumes(lan: dict[str, Any], tmp_path: Path) -> None:
     swept = Scenario(lan).replace({"run.replications": 2000, "workload.messages": 500})
     interrupt = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
