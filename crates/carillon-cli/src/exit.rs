@@ -32,8 +32,36 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // Errors in scenario files take several lines.
-    let text = format!("{error:#}");
+    let text = described(&error);
     let lines: Vec<_> = text.lines().map(shown).collect();
     notice_text(&lines.join("\n"));
     ExitCode::from(2)
+}
+
+/// An error with its causes. Errors of libraries name their cause already; it is not repeated.
+fn described(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_named_once() {
+        let cause = || io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let plain = anyhow::Error::from(cause()).context("cannot write a.csv");
+        assert_eq!(described(&plain), "cannot write a.csv: no such file");
+        let named = anyhow::Error::from(cause()).context("cannot write a.csv: no such file");
+        assert_eq!(
+            described(&named.context("the run has failed")),
+            "the run has failed: cannot write a.csv: no such file"
+        );
+    }
 }
