@@ -3,6 +3,7 @@
 pub mod frame;
 pub mod jsonl;
 pub mod nam;
+mod parsed;
 pub mod recording;
 
 pub use jsonl::JsonLines;

@@ -14,7 +14,7 @@ mod network;
 use std::collections::BTreeMap;
 
 use carillon_core::{
-    Bytes, Event, Format, Frame, NodeId, Observer, PacketKind, PacketSummary, Passage, Time, Value,
+    Event, Format, Frame, NodeId, Observer, PacketKind, PacketSummary, Passage, Time, Value,
 };
 
 use columns::{Columns, Row};
@@ -24,6 +24,7 @@ pub use file::{Description, RecordedMetric, RecordingError, RecordingHeader, che
 pub use import::{ImportError, JsonImport};
 pub use network::{NetworkKind, NodeRole, RecordedLink, RecordedNetwork, RecordedNode};
 
+use super::parsed::LastParsed;
 use crate::scenario::Scenario;
 
 /// Default for the maximum number of events of a recording.
@@ -240,15 +241,15 @@ impl Observer for Recording {
     }
 }
 
-/// Frames of events. Equal datagrams in a row are parsed once, such as the copies of a multicast packet on its way.
+/// Frames of events.
 #[derive(Debug)]
 struct Frames {
     format: &'static Format,
     /// True if the protocol marks first transmissions, so that data without the mark is a repair.
     marks_originals: bool,
     next: Option<NotedFrame>,
-    /// Last datagram and its summary. The datagram is kept, so that no other one can have its address.
-    last: Option<(Bytes, Option<PacketSummary>)>,
+    /// Summary of the last datagram.
+    last: LastParsed<Option<PacketSummary>>,
 }
 
 /// Frame of the next event.
@@ -261,21 +262,12 @@ struct NotedFrame {
 
 impl Frames {
     fn new(format: &'static Format) -> Self {
-        Frames { format, marks_originals: false, next: None, last: None }
+        Frames { format, marks_originals: false, next: None, last: LastParsed::new() }
     }
 
     fn note(&mut self, frame: &Frame<'_>) {
         let &Frame { link, bytes, passage, original } = frame;
-        let known =
-            self.last.as_ref().filter(|(last, _)| std::ptr::eq(&raw const last[..], &raw const bytes[..]));
-        let summary = match known {
-            Some(&(_, summary)) => summary,
-            None => {
-                let summary = (self.format.summary)(bytes);
-                self.last = Some((bytes.clone(), summary));
-                summary
-            }
-        };
+        let summary = *self.last.of(bytes, |bytes| (self.format.summary)(bytes));
         let summary = summary.map(|summary| match summary.kind {
             PacketKind::Data if self.marks_originals && !original => {
                 PacketSummary { kind: PacketKind::Repair, ..summary }

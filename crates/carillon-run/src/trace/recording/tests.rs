@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Dest, DropReason, MessageId, NetworkKind as Kind, Note, Outcome, Seeds, Transmit,
+    BitRate, Bytes, Dest, DropReason, MessageId, NetworkKind as Kind, Note, Outcome, Seeds, Transmit,
 };
 use carillon_proto::REGISTRY;
 use carillon_sim::graph::{Graph, GraphConfig, Link, Topology};
