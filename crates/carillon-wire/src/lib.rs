@@ -20,6 +20,7 @@ pub mod lms;
 pub mod map;
 pub mod mbap;
 pub mod msaw;
+pub mod mtp;
 pub mod pf;
 pub mod pgm;
 mod reader;

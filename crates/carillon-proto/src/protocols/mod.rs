@@ -11,6 +11,7 @@ pub mod kfold;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
+pub mod mtp;
 pub mod pf;
 pub mod pgm;
 pub mod prmp;
@@ -37,6 +38,8 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
+    &mtp::ENTRY,
+    &mtp::MTP2_ENTRY,
     &lms::ENTRY,
     &srm::ENTRY,
     &pgm::ENTRY,

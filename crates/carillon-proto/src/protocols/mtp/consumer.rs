@@ -1,0 +1,277 @@
+//! The role of a consumer: finds losses, requests repairs by unicast NAKs, and watches the master (RFC 1301, 3.2.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use carillon_core::{Event, MessageId, Rng, Time, Transmit};
+use carillon_wire::mtp::{Body, HORIZON, Range, Ranges, Status, member_id};
+
+use super::config::{MIN_INTERVAL, Settings};
+use super::context::{Context, Frame, Timer};
+use super::master::Master;
+use super::order::Order;
+use super::producer::MAX_RANGES;
+use crate::blocks::MissedPolls;
+use crate::blocks::reformation::To;
+
+/// State of a member as consumer.
+#[derive(Debug)]
+pub(super) struct Consumer {
+    settings: Settings,
+    rng: Rng,
+    /// Incomplete messages.
+    wanted: BTreeMap<u64, Want>,
+    /// Members that are asked for their place: answers to `isMember`, by rank and first message asked for.
+    answers: BTreeSet<(usize, u64)>,
+    /// True if the master is to be asked whether it lives.
+    probe: bool,
+    /// True if the length of the log is to be reported to the master (MTP-2).
+    report: bool,
+    /// True if this member's log confirms acceptance.
+    is_backup: bool,
+    /// Length of the log in the last report.
+    reported: u64,
+    /// Number of heartbeats without a packet of the master.
+    silence: MissedPolls,
+    /// Time of the last packet of the master.
+    heard: Time,
+}
+
+/// Incomplete message.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    /// Time of the next NAK.
+    due: Time,
+    /// Number of NAKs without a new packet.
+    tries: u32,
+    /// True if the producer no longer keeps it, or does not answer: the master is asked.
+    by_master: bool,
+    /// True if no member repairs it.
+    is_lost: bool,
+    /// True if the loss was recorded.
+    is_found: bool,
+}
+
+/// Alarm of a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Alarm {
+    /// The master does not answer.
+    Master,
+    /// No member repairs this message.
+    Lost(u64),
+}
+
+impl Consumer {
+    /// Creates the consumer of a view.
+    pub fn new(context: &Context, settings: &Settings, rng: Rng, is_backup: bool, length: u64) -> Self {
+        Consumer {
+            settings: settings.clone(),
+            rng,
+            wanted: BTreeMap::new(),
+            answers: BTreeSet::new(),
+            probe: false,
+            report: false,
+            is_backup,
+            reported: length,
+            silence: MissedPolls::default(),
+            heard: context.now,
+        }
+    }
+
+    /// Random stream, for the consumer of the next view.
+    pub fn rng(&self) -> Rng {
+        self.rng.clone()
+    }
+
+    /// Records a packet of the master.
+    pub fn on_master(&mut self, now: Time) {
+        self.silence.heard();
+        self.heard = now;
+        self.probe = false;
+    }
+
+    /// Looks for losses. `is_pause` is true after the end of a window or a message: gaps are then losses.
+    pub fn detect(&mut self, context: &mut Context, order: &Order, is_pause: bool) {
+        let (now, heartbeat) = (context.now, self.settings.heartbeat);
+        let next = order.next();
+        self.wanted = self.wanted.split_off(&next);
+        for message in order.incomplete(context).take(MAX_WANTED) {
+            let assembly = order.assembly(message);
+            let has_gap = assembly.is_some_and(|assembly| !assembly.missing(false).is_empty());
+            if let Some(want) = self.wanted.get_mut(&message) {
+                // A message of which nothing had arrived may have a gap now.
+                if has_gap && is_pause && !want.is_found && want.due > now {
+                    want.due = now;
+                }
+                continue;
+            }
+            let wait = if has_gap && is_pause { 0 } else { 1 };
+            let spread = match self.settings.spreading {
+                // A random number of heartbeats from 0 to retention - 2 (3.2.4).
+                true => self.rng.below(u64::from(self.settings.retention) - 1) as u32,
+                false => 0,
+            };
+            let due = now + heartbeat.saturating_mul(wait + spread);
+            let want = Want { due, tries: 0, by_master: false, is_lost: false, is_found: false };
+            self.wanted.insert(message, want);
+        }
+    }
+
+    /// Records a new packet of a message.
+    pub fn on_packet(&mut self, order: &Order, message: u64) {
+        if order.is_complete(message) {
+            self.wanted.remove(&message);
+        } else if let Some(want) = self.wanted.get_mut(&message) {
+            want.tries = 0;
+        }
+    }
+
+    /// Handles a refusal (3.2.6): the member no longer keeps the message.
+    pub fn on_deny(&mut self, now: Time, message: u64, is_from_master: bool) {
+        if let Some(want) = self.wanted.get_mut(&message) {
+            if is_from_master || want.by_master {
+                want.is_lost = true;
+            } else {
+                (want.by_master, want.tries, want.due) = (true, 0, now);
+            }
+        }
+    }
+
+    /// Handles the question of a member whether this one is alive, and how far it is.
+    pub fn on_question(&mut self, rank: usize, settled: u64) {
+        if self.answers.len() < MAX_ANSWERS {
+            self.answers.insert((rank, settled));
+        }
+        self.report = self.is_backup;
+    }
+
+    /// Handles a heartbeat of this member. Returns alarms.
+    pub fn on_tick(&mut self, context: &Context, order: &Order, is_master: bool, waits: bool) -> Vec<Alarm> {
+        let mut alarms = Vec::new();
+        let limit = self.settings.tries();
+        for (&message, want) in &mut self.wanted {
+            if want.tries > limit {
+                // The producer is silent. The master keeps accepted messages too.
+                match want.by_master || is_master {
+                    true => want.is_lost = true,
+                    false => (want.by_master, want.tries) = (true, 0),
+                }
+            }
+            if want.is_lost {
+                alarms.push(Alarm::Lost(message));
+            }
+        }
+        if !is_master && waits {
+            // Decisions that left the acceptance record must be asked for, too.
+            let is_behind = order.settled() + HORIZON as u64 <= order.horizon();
+            let is_silent = context.now >= self.heard + self.settings.heartbeat;
+            self.probe = is_behind || is_silent;
+            if is_silent && self.silence.missed(self.settings.patience, self.settings.heartbeat) {
+                alarms.push(Alarm::Master);
+            }
+            self.report |= self.is_backup && order.log.delivered() < order.log.length();
+        }
+        alarms
+    }
+
+    /// Emits the next packet.
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        order: &Order,
+        frame: Frame,
+        (master, own): (usize, Option<&Master>),
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some((rank, settled)) = self.answers.pop_first() {
+            // The record covers the messages that the other member does not know the decisions of.
+            let message = order.horizon().min(settled + HORIZON as u64);
+            let body = Body::Member(member_id(context.association, context.rank), 0);
+            return Some(frame.control_at(context, order, To::Rank(rank), message, body, buf));
+        }
+        if own.is_none() {
+            let length = order.log.length();
+            if self.is_backup && length > self.reported || std::mem::take(&mut self.report) {
+                self.reported = length;
+                self.report = false;
+                return Some(frame.control(context, order, To::Rank(master), Body::Held(length), buf));
+            }
+            if std::mem::take(&mut self.probe) {
+                let body = Body::IsMember(member_id(context.association, master));
+                let settled = order.settled();
+                return Some(frame.control_at(context, order, To::Rank(master), settled, body, buf));
+            }
+        }
+        self.nak(context, order, frame, (master, own), buf)
+    }
+
+    /// Arms the timer of the next NAK.
+    pub fn arm_timer(&self, context: &mut Context) {
+        match self.wanted.values().map(|want| want.due).min() {
+            Some(due) => context.timers.arm(Timer::Nak, due.max(context.now + MIN_INTERVAL)),
+            None => _ = context.timers.cancel(Timer::Nak),
+        }
+    }
+
+    /// Returns true if a message is incomplete.
+    pub fn waits(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
+    /// Emits a NAK to the member that has the first due message, with all due ranges of that member.
+    fn nak(
+        &mut self,
+        context: &mut Context,
+        order: &Order,
+        frame: Frame,
+        (master, own): (usize, Option<&Master>),
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let now = context.now;
+        let (mut target, mut bytes) = (None, Vec::new());
+        for (&message, want) in self.wanted.iter_mut().filter(|(_, want)| want.due <= now) {
+            let assembly = order.assembly(message);
+            let source = match assembly {
+                _ if want.by_master => Some(master),
+                Some(assembly) => Some(assembly.source),
+                // The master knows the holder of each token; the others know the master.
+                None => own.map_or(Some(master), |own| own.holder(message)),
+            };
+            let Some(source) = source.filter(|&source| source != context.rank) else {
+                want.due = now + self.settings.heartbeat;
+                continue;
+            };
+            if *target.get_or_insert(source) != source || bytes.len() >= MAX_RANGES {
+                continue;
+            }
+            let is_silent = assembly.is_none_or(|assembly| now >= assembly.heard + self.settings.heartbeat);
+            let missing =
+                assembly.map_or_else(|| vec![(0, u16::MAX)], |assembly| assembly.missing(is_silent));
+            want.due = now + self.settings.heartbeat;
+            if missing.is_empty() {
+                continue;
+            }
+            want.tries = want.tries.saturating_add(1);
+            let node = context.nodes[assembly.map_or(source, |assembly| assembly.source)];
+            if !std::mem::replace(&mut want.is_found, true) {
+                context.events.loss_found(node, MessageId(message));
+            }
+            context.events.push(Event::Requested { source: node, message: MessageId(message) });
+            let wire = message as u16;
+            let ranges = missing.into_iter().take(MAX_RANGES - bytes.len());
+            bytes.extend(ranges.map(|(low, high)| Range { low: (wire, low), high: (wire, high) }.bytes()));
+        }
+        let target = target.filter(|_| !bytes.is_empty())?;
+        let body = Body::Nak(Ranges::new(&bytes));
+        Some(frame.control(context, order, To::Rank(target), body, buf))
+    }
+
+    /// Returns true if the decision shows that a lost message need not be repaired.
+    pub fn forgive(&mut self, order: &Order) {
+        self.wanted.retain(|&message, _| order.decision(message) != Some(Status::Rejected));
+    }
+}
+
+/// Maximum number of incomplete messages that are requested at once.
+const MAX_WANTED: usize = 256;
+/// Maximum number of answers that wait.
+const MAX_ANSWERS: usize = 256;

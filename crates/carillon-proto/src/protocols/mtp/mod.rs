@@ -1,0 +1,65 @@
+//! MTP, the Multicast Transport Protocol (Armstrong, Freier and Marzullo, RFC 1301, 1992), and MTP-2 (Bormann, Ott,
+//! Gehrcke, Kerschat and Seifert, ICCCN '94).
+//!
+//! A master grants numbered tokens, by which all messages have one order. The holder of a token multicasts the packets
+//! of its message; members request lost packets from it by unicast. The master decides whether a message is accepted,
+//! and every packet carries the decisions on the last twelve messages. Members deliver accepted messages in order.
+//!
+//! MTP abandons the web with its master. MTP-2 elects another one, for which this project uses the
+//! [reformation](crate::blocks::reformation): its source's formats are not available. `docs/protocols/mtp.md` lists the
+//! decisions.
+
+mod assembly;
+mod config;
+mod consumer;
+mod context;
+mod describe;
+mod master;
+mod order;
+mod peer;
+mod producer;
+mod views;
+mod web;
+
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_wire::mtp::{HEADER_LEN, VIEW_LEN};
+
+pub use peer::MtpPeer;
+
+/// Registry entry of MTP.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "mtp",
+    family: "tokens of a master, unicast negative acknowledgment, total order",
+    summary: "Multicast Transport Protocol: a master orders messages by tokens and decides on each; it is not replaced",
+    reference: "Armstrong, Freier and Marzullo 1992 (RFC 1301)",
+    roles: &[Role::Peer],
+    order: Order::Total,
+    confirmed: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN + producer::NUMBER_LEN),
+    format: &carillon_wire::mtp::FORMAT,
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    build: |role, context, settings| match role {
+        Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, false)?)),
+        _ => Err(ConfigError::no_such_role(role)),
+    },
+    ..describe::DESCRIBED
+};
+
+/// Registry entry of MTP-2.
+pub const MTP2_ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "mtp-2",
+    summary: "MTP-2: like MTP, and a crashed master is replaced by election; streams with priorities",
+    reference: "Bormann et al. 1994, in Johnstone 1997, II.D.5; RFC 1301",
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN + VIEW_LEN + producer::NUMBER_LEN),
+    parameters: config::MTP2_PARAMETERS,
+    build: |role, context, settings| match role {
+        Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, true)?)),
+        _ => Err(ConfigError::no_such_role(role)),
+    },
+    guarantee: describe::MTP2_DESCRIBED.guarantee,
+    trial: describe::MTP2_DESCRIBED.trial,
+    states: describe::MTP2_DESCRIBED.states,
+    ..ENTRY
+};
