@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::{Dest, Event, NodeId, Notice, Time};
+use crate::{Dest, Event, Machine, NodeId, Notice, Time};
 
 /// Direction of a link: from the node that sends to the node that receives. Its text is `3>7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +108,22 @@ pub trait Observer: Send {
     /// Describes the frame of the next event.
     fn frame(&mut self, _frame: &Frame<'_>) {}
 
+    /// Records an event about a frame. The networks call this for each hop, so it is one call.
+    fn frame_event(&mut self, time: Time, node: NodeId, event: &Event, frame: &Frame<'_>) {
+        self.frame(frame);
+        self.event(time, node, event);
+    }
+
+    /// Returns true if the observer records the states and deadlines of machines; otherwise the simulator does not show
+    /// them.
+    fn watches_machines(&self) -> bool {
+        false
+    }
+
+    /// Records the states of a machine after a call ([`Machine::report_states`]) and its deadline, the time at which it
+    /// wants to be called next, if watched.
+    fn machine(&mut self, _time: Time, _node: NodeId, _machine: &dyn Machine, _deadline: Option<Time>) {}
+
     /// Records a datagram that left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
 
@@ -153,6 +169,15 @@ macro_rules! forward {
             }
             fn frame(&mut self, frame: &Frame<'_>) {
                 (**self).frame(frame);
+            }
+            fn frame_event(&mut self, time: Time, node: NodeId, event: &Event, frame: &Frame<'_>) {
+                (**self).frame_event(time, node, event, frame);
+            }
+            fn watches_machines(&self) -> bool {
+                (**self).watches_machines()
+            }
+            fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
+                (**self).machine(time, node, machine, deadline);
             }
             fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
                 (**self).datagram(time, from, to, bytes);
@@ -201,6 +226,14 @@ impl<T: Observer> Observer for Vec<T> {
     fn frame(&mut self, frame: &Frame<'_>) {
         for observer in self {
             observer.frame(frame);
+        }
+    }
+    fn watches_machines(&self) -> bool {
+        self.iter().any(T::watches_machines)
+    }
+    fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
+        for observer in self {
+            observer.machine(time, node, machine, deadline);
         }
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {

@@ -133,8 +133,7 @@ impl<N: Network> Hosts<N> {
                 if self.is_dropped(node) {
                     let event = Event::FrameLost { receiver: Some(node), original: false };
                     let frame = Frame::new(self.network.link_to(node, ingress), &bytes);
-                    observer.frame(&frame.original(original.is_some()));
-                    observer.event(now, source, &event);
+                    observer.frame_event(now, source, &event, &frame.original(original.is_some()));
                     return false;
                 }
                 arrival.receivers.clear();

@@ -75,8 +75,7 @@ impl<N: Network> Network for LossyInterfaces<N> {
             if is_lost {
                 let event = Event::FrameLost { receiver: Some(node), original: original.is_some() };
                 let frame = Frame::new(network.link_to(node, *ingress), bytes);
-                observer.frame(&frame.original(original.is_some()));
-                observer.event(now, *source, &event);
+                observer.frame_event(now, *source, &event, &frame.original(original.is_some()));
             }
             !is_lost
         });

@@ -145,6 +145,14 @@ impl Frame {
     }
 }
 
+/// Reports an event about a frame that a station has taken from its queue, if it had one.
+fn report(observer: &mut dyn Observer, now: Time, node: NodeId, event: &Event, frame: Option<&Frame>) {
+    match frame {
+        Some(frame) => observer.frame_event(now, node, event, &frame.described()),
+        None => observer.event(now, node, event),
+    }
+}
+
 #[derive(Debug)]
 struct OnAir {
     from: NodeId,
@@ -235,10 +243,9 @@ impl Lan {
             is_lost |= self.further_loss(node, |random| &mut random.transmit_loss);
             if is_lost {
                 // Transmit loss: no station receives the frame, and the sender takes it for sent.
-                if let Some(frame) = self.take_first(node) {
-                    observer.frame(&frame.described());
-                }
-                observer.event(now, node, &Event::FrameLost { receiver: None, original: false });
+                let frame = self.take_first(node);
+                let lost = Event::FrameLost { receiver: None, original: false };
+                report(observer, now, node, &lost, frame.as_ref());
                 self.request_first(now, node);
             } else {
                 contenders.push(node);
@@ -260,8 +267,13 @@ impl Lan {
         let bytes = self.frame_bytes(frame.bytes.len());
         let end = start + self.config.bit_rate.time_for_bytes(bytes);
         let arrives = end + self.config.propagation_delay;
-        observer.frame(&frame.described().passing(Passage { starts: start, arrives }));
-        observer.event(start, from, &Event::FrameSent { bytes: bytes as u32 });
+        let sent = Event::FrameSent { bytes: bytes as u32 };
+        observer.frame_event(
+            start,
+            from,
+            &sent,
+            &frame.described().passing(Passage { starts: start, arrives }),
+        );
         observer.datagram(start, from, &frame.dest, &frame.bytes);
         self.on_air = Some(OnAir { from, frame, arrives });
         self.free_at = arrives + self.bits(self.config.interframe_gap_bits);
@@ -276,10 +288,8 @@ impl Lan {
             station.attempts += 1;
             // Excessive collisions: the station discards the frame and contends for the next one.
             if station.attempts >= self.config.max_attempts {
-                if let Some(frame) = self.take_first(node) {
-                    observer.frame(&frame.described());
-                }
-                observer.event(now, node, &Event::FrameDiscarded);
+                let frame = self.take_first(node);
+                report(observer, now, node, &Event::FrameDiscarded, frame.as_ref());
                 self.request_first(over, node);
                 continue;
             }
@@ -314,8 +324,7 @@ impl Lan {
                 lost |= self.further_loss(node, |random| &mut random.receive_loss);
                 if lost {
                     let lost = Event::FrameLost { receiver: Some(node), original: false };
-                    observer.frame(&frame.described());
-                    observer.event(now, from, &lost);
+                    observer.frame_event(now, from, &lost, &frame.described());
                 }
                 !lost
             });

@@ -42,6 +42,8 @@ pub struct World<N, O> {
     halted: Option<StopReason>,
     /// True if the observer wants to know the frames of events.
     frames_watched: bool,
+    /// True if the observer wants to see machines after each call.
+    machines_watched: bool,
 }
 
 /// State of a node. Nodes are small and in one array, since a fan-out visits them in order.
@@ -97,6 +99,7 @@ impl<N: Network, O: Observer> World<N, O> {
         World {
             now: Time::ZERO,
             frames_watched: observer.watches_frames(),
+            machines_watched: observer.watches_machines(),
             timer_rule: network.timer_rule(),
             network,
             observer,
@@ -398,6 +401,9 @@ impl<N: Network, O: Observer> World<N, O> {
         {
             self.observer.held(self.now, NodeId(index as u32), messages);
         }
+        if self.machines_watched {
+            self.observer.machine(self.now, NodeId(index as u32), node.machine.as_ref(), wanted);
+        }
         node.wanted = wanted.unwrap_or(Time::MAX);
         self.schedule(index);
     }
@@ -556,9 +562,10 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
         if let (Some(arrival), Event::Received { .. } | Event::Dropped { .. }) = (self.arrived, event) {
             let link = self.network.link_to(self.node, arrival.ingress);
             let frame = Frame::new(link, &arrival.bytes).original(arrival.original.is_some());
-            self.observer.frame(&frame);
+            self.observer.frame_event(self.now, self.node, event, &frame);
+        } else {
+            self.observer.event(self.now, self.node, event);
         }
-        self.observer.event(self.now, self.node, event);
     }
 
     fn notice(&mut self, notice: Notice) {

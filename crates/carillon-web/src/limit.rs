@@ -1,6 +1,6 @@
 //! Limits of a run, so that no setting makes the page wait without end.
 
-use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Notice, Observer, Time};
+use carillon_core::{Bytes, Dest, Event, Frame, Machine, NodeId, Notice, Observer, Time};
 use carillon_run::run::{STEPS_BETWEEN_QUESTIONS, Supervisor};
 
 /// Observer that ends the run after a number of events, and passes no more than these on.
@@ -46,6 +46,16 @@ impl Observer for EventLimit<'_> {
     fn frame(&mut self, frame: &Frame<'_>) {
         if self.left > 0 {
             self.observer.frame(frame);
+        }
+    }
+
+    fn watches_machines(&self) -> bool {
+        self.observer.watches_machines()
+    }
+
+    fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
+        if self.left > 0 {
+            self.observer.machine(time, node, machine, deadline);
         }
     }
 

@@ -1,5 +1,5 @@
 /** Run: a recording with the indexes that all views share. */
-import type { Columns } from "../schema/columns.ts";
+import type { Columns, StateColumns } from "../schema/columns.ts";
 import { NONE16, NONE32, NONE8 } from "../schema/columns.ts";
 import { type Header, KINDS, type PacketKind } from "../schema/header.ts";
 import type { Recording } from "../schema/recording.ts";
@@ -11,7 +11,7 @@ import { matchLosses } from "./losses.ts";
 import { MissingMessages } from "./missing.ts";
 import { numberFrames } from "./numbers.ts";
 import { lowerBound, upperBound } from "./search.ts";
-import { Timers } from "./timers.ts";
+import { Timers, timersOf } from "./timers.ts";
 import { Topology } from "./topology.ts";
 
 export class Run {
@@ -28,6 +28,8 @@ export class Run {
   readonly lossOf: Uint32Array;
   readonly missing: MissingMessages;
   readonly timers: Timers;
+  /** States that the simulator recorded. */
+  readonly states: StateColumns | undefined;
   /** Events of losses. */
   readonly losses: Uint32Array;
   /** Usual time that a frame travels, ns: the mean of a sample. */
@@ -52,7 +54,8 @@ export class Run {
     numberFrames(columns, codes, this.header, this.lossOf);
     this.losses = new Groups(1, this.count, (row) => (columns.event[row] === codes.frame_lost ? 0 : -1)).rows;
     this.missing = new MissingMessages(columns, codes, this.topology);
-    this.timers = new Timers(columns, codes, this.topology);
+    this.timers = new Timers(recording.timers ?? timersOf(columns, codes), this.topology);
+    this.states = recording.states;
     this.usualFlight = usualFlight(columns, this.frameCodes, this.duration);
   }
 

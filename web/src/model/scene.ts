@@ -49,7 +49,6 @@ export interface SceneQueue {
 
 export interface SceneTimer {
   node: number;
-  text: number;
   elapsed: number;
 }
 
@@ -91,9 +90,9 @@ export function sceneAt(run: Run, picture: Picture, time: number): Scene {
   addPackets(scene, run, picture);
   addEffects(scene, run, picture);
   addNodes(scene, run, picture);
-  run.timers.visit(time, ({ node, text, elapsed }) => {
+  run.timers.visit(time, ({ node, elapsed }) => {
     const at = picture.nodeOf[node] ?? -1;
-    if (at >= 0 && picture.nodes[at]!.members.length === 1) scene.timers.push({ node: at, text, elapsed });
+    if (at >= 0 && picture.nodes[at]!.members.length === 1) scene.timers.push({ node: at, elapsed });
   });
   return scene;
 }

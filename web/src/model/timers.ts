@@ -1,12 +1,16 @@
-/** Timers of nodes as intervals from arming to firing. */
-import type { Columns } from "../schema/columns.ts";
+/**
+ * Timers of nodes as intervals from arming to firing.
+ *
+ * The simulator records them with their deadlines, so that a timer that is cancelled shows too. A trace of a real
+ * session has events instead: then only a timer that fires is known in advance.
+ */
+import type { Columns, TimerColumns } from "../schema/columns.ts";
 import type { Codes } from "./codes.ts";
 import { Intervals } from "./intervals.ts";
 import type { Topology } from "./topology.ts";
 
 export interface Timer {
   node: number;
-  text: number;
   /** Part of the time that is over, from 0 to 1. */
   elapsed: number;
 }
@@ -14,48 +18,48 @@ export interface Timer {
 export class Timers {
   private readonly intervals: Intervals;
   private readonly nodes: Uint32Array;
-  private readonly texts: Uint16Array;
-  private readonly fires: Uint8Array;
+  private readonly deadlines: Float64Array;
 
-  constructor(columns: Columns, codes: Codes, topology: Topology) {
-    const begins: number[] = [];
-    const ends: number[] = [];
-    const nodes: number[] = [];
-    const texts: number[] = [];
-    const fires: number[] = [];
-    /** Interval that is open for each node and timer. */
-    const open = new Map<number, number>();
-    for (let at = 0; at < columns.time.length; at += 1) {
-      const event = columns.event[at]!;
-      if (event !== codes.timer_armed && event !== codes.timer_fired) continue;
-      const key = columns.node[at]! * 65536 + columns.text[at]!;
-      const armed = open.get(key);
-      if (armed !== undefined) {
-        ends[armed] = columns.time[at]!;
-        fires[armed] = event === codes.timer_fired ? 1 : 0;
-        open.delete(key);
-      }
-      if (event !== codes.timer_armed) continue;
-      open.set(key, begins.length);
-      begins.push(columns.time[at]!);
-      ends.push(NaN);
-      nodes.push(topology.indexOf(columns.node[at]!));
-      texts.push(columns.text[at]!);
-      fires.push(0);
-    }
-    this.intervals = new Intervals(Float64Array.from(begins), Float64Array.from(ends));
-    this.nodes = Uint32Array.from(nodes);
-    this.texts = Uint16Array.from(texts);
-    this.fires = Uint8Array.from(fires);
+  constructor(table: TimerColumns, topology: Topology) {
+    this.intervals = new Intervals(table.since, table.end);
+    this.nodes = table.node.map((node) => topology.indexOf(node));
+    this.deadlines = table.deadline;
   }
 
-  /** Calls `visit` for each timer that runs at a time and fires later. */
+  /** True if the run has timers. */
+  get exist(): boolean {
+    return this.nodes.length > 0;
+  }
+
+  /** Calls `visit` for each timer that runs at a time. */
   visit(time: number, visit: (timer: Timer) => void): void {
-    const { begins, ends } = this.intervals;
     this.intervals.visit(time, time, (at) => {
-      if (!this.fires[at]) return;
-      const elapsed = (time - begins[at]!) / (ends[at]! - begins[at]!);
-      visit({ node: this.nodes[at]!, text: this.texts[at]!, elapsed });
+      const since = this.intervals.begins[at]!;
+      visit({ node: this.nodes[at]!, elapsed: (time - since) / (this.deadlines[at]! - since) });
     });
   }
+}
+
+/** Timers that fire, from the events of a trace. */
+export function timersOf(columns: Columns, codes: Codes): TimerColumns {
+  const [since, end, node]: number[][] = [[], [], []];
+  /** Interval that is open for each node and timer. */
+  const open = new Map<number, number>();
+  for (let at = 0; at < columns.time.length; at += 1) {
+    const event = columns.event[at]!;
+    if (event !== codes.timer_armed && event !== codes.timer_fired) continue;
+    const key = columns.node[at]! * 65536 + columns.text[at]!;
+    const armed = open.get(key);
+    if (armed !== undefined) {
+      if (event === codes.timer_fired) end![armed] = columns.time[at]!;
+      open.delete(key);
+    }
+    if (event !== codes.timer_armed) continue;
+    open.set(key, since!.length);
+    since!.push(columns.time[at]!);
+    end!.push(NaN);
+    node!.push(columns.node[at]!);
+  }
+  const ends = Float64Array.from(end!);
+  return { since: Float64Array.from(since!), deadline: ends, end: ends, node: Uint32Array.from(node!) };
 }

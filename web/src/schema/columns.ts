@@ -1,4 +1,4 @@
-/** Columns of a recording: one value per event, in the order of the trace. */
+/** Tables of a recording, as columns: events in the order of the trace, changes of states, and timers. */
 
 /** Value of a column without a node, message or member. */
 export const NONE32 = 0xffffffff;
@@ -29,10 +29,36 @@ export interface Columns {
   arrival: Float64Array;
 }
 
-type ArrayType = { new (buffer: ArrayBuffer, offset: number, length: number): Columns[keyof Columns]; BYTES_PER_ELEMENT: number };
+/** Changes of states of machines. */
+export interface StateColumns {
+  /** Time, ns. */
+  time: Float64Array;
+  node: Uint32Array;
+  /** Number of the instance, such as a message; 0 where a machine has one. */
+  about: Uint32Array;
+  /** Owner of the states: index in `Header.strings`. */
+  machine: Uint16Array;
+  /** Name: index in `Header.strings`; `NONE16` when the instance has no state any more. */
+  state: Uint16Array;
+}
 
-/** Type name and array of each column. */
-export const COLUMN_TYPES: Record<keyof Columns, [string, ArrayType]> = {
+/** Timers of machines, in the order of `since`. */
+export interface TimerColumns {
+  /** Time at which it was armed, ns. */
+  since: Float64Array;
+  /** Time at which it was to fire, ns. */
+  deadline: Float64Array;
+  /** Time at which it fired or changed, ns. */
+  end: Float64Array;
+  node: Uint32Array;
+}
+
+export type Values = Float64Array | Uint32Array | Int32Array | Uint16Array | Uint8Array;
+type ArrayType = { new (buffer: ArrayBuffer, offset: number, length: number): Values; BYTES_PER_ELEMENT: number };
+/** Type name and array of each column of a table. */
+export type ColumnTypes = Record<string, [string, ArrayType]>;
+
+export const COLUMN_TYPES = {
   time: ["f64", Float64Array],
   node: ["u32", Uint32Array],
   event: ["u8", Uint8Array],
@@ -44,7 +70,22 @@ export const COLUMN_TYPES: Record<keyof Columns, [string, ArrayType]> = {
   text: ["u16", Uint16Array],
   start: ["f64", Float64Array],
   arrival: ["f64", Float64Array],
-};
+} as const satisfies ColumnTypes;
+
+export const STATE_TYPES = {
+  time: ["f64", Float64Array],
+  node: ["u32", Uint32Array],
+  about: ["u32", Uint32Array],
+  machine: ["u16", Uint16Array],
+  state: ["u16", Uint16Array],
+} as const satisfies ColumnTypes;
+
+export const TIMER_TYPES = {
+  since: ["f64", Float64Array],
+  deadline: ["f64", Float64Array],
+  end: ["f64", Float64Array],
+  node: ["u32", Uint32Array],
+} as const satisfies ColumnTypes;
 
 export const COLUMN_NAMES = Object.keys(COLUMN_TYPES) as (keyof Columns)[];
 

@@ -31,7 +31,7 @@ export class Legend {
       items.push(item("missing messages", (painter) => painter.circle(7, 7, 5, theme.missing, { colour: theme.ink, width: 1 })));
       if (run.codes.requested >= 0) items.push(item("requested", (painter) => painter.circle(7, 7, 5, theme.missing, { colour: theme.requested, width: 2.5 })));
     }
-    if (run.codes.timer_armed >= 0) items.push(item("timer", (painter) => painter.arc(7, 7, 5, 0.7, { colour: theme.muted, width: 2.5 })));
+    if (run.timers.exist) items.push(item("timer", (painter) => painter.arc(7, 7, 5, 0.7, { colour: theme.muted, width: 2.5 })));
     for (const { name, code } of pane.states.names.slice(0, 8)) items.push(item(name, (painter) => painter.circle(7, 7, 5, stateColour(code), { colour: theme.ink, width: 1 })));
     this.element.replaceChildren(...items);
   }

@@ -90,16 +90,17 @@ export class StoryPanel {
       h("ol", { class: "story" }, ...steps),
       h("h3", {}, "Recovery of this message"),
       this.diagram(RECOVERY, this.step >= 0 ? STATE_OF_STAGE[story.steps[this.step]!.stage] : undefined, "Recovery"),
-      ...this.protocolDiagrams(story.receiver));
+      ...this.protocolDiagrams(story.receiver, story.message));
     this.element.querySelector('[aria-current="step"]')?.scrollIntoView({ block: "nearest" });
   }
 
-  private protocolDiagrams(receiver: number): HTMLElement[] {
+  private protocolDiagrams(receiver: number, message: number | undefined): HTMLElement[] {
     const { run, pane, time } = this.state;
     const list = diagrams[run?.header.protocol ?? ""] ?? [];
-    const current = pane?.states.at(receiver, time)?.name;
     return list.slice(0, 3).flatMap(({ title, diagram }) => {
       const drawn = layoutDiagram(readDiagram(diagram));
+      const node = title.startsWith("sender") || title.startsWith("source") ? (run?.topology.source ?? receiver) : receiver;
+      const current = pane?.states.of(node, title, message, time) ?? pane?.states.at(node, time)?.name;
       const state = drawn.states.find(({ name }) => name.toLowerCase() === current?.toLowerCase().replaceAll(/[_ ]/g, ""))?.name;
       return [h("h3", {}, `States of ${run!.header.protocol}${title ? `: ${title}` : ""}`), this.diagram(drawn, state, title)];
     });

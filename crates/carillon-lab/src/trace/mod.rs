@@ -7,7 +7,7 @@ use std::io::{self, BufWriter};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use carillon_core::{Bytes, Dest, Event, Frame, NodeId, Observer, Time};
+use carillon_core::{Bytes, Dest, Event, Frame, Machine, NodeId, Observer, Time};
 use recording::Description;
 use thiserror::Error;
 
@@ -141,6 +141,14 @@ impl Observer for TraceFile {
 
     fn frame(&mut self, frame: &Frame<'_>) {
         self.format.observer_mut().frame(frame);
+    }
+
+    fn watches_machines(&self) -> bool {
+        self.format.observer().watches_machines()
+    }
+
+    fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
+        self.format.observer_mut().machine(time, node, machine, deadline);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {

@@ -9,7 +9,7 @@ mod world;
 
 use std::time::Duration;
 
-use carillon_core::{Event, Frame, Handling, NodeId, Notice, Observer, Time};
+use carillon_core::{Event, Frame, Handling, Machine, NodeId, Notice, Observer, Time};
 use carillon_sim::{Crashed, Runaway, StopReason};
 
 pub use ending::is_over;
@@ -203,6 +203,22 @@ impl Observer for RunObserver<'_> {
         if self.frames_watched {
             self.observer.frame(frame);
         }
+    }
+
+    fn frame_event(&mut self, time: Time, node: NodeId, event: &Event, frame: &Frame<'_>) {
+        self.recorder.event(time, node, event);
+        if self.frames_watched {
+            self.observer.frame(frame);
+        }
+        self.observer.event(time, node, event);
+    }
+
+    fn watches_machines(&self) -> bool {
+        self.observer.watches_machines()
+    }
+
+    fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
+        self.observer.machine(time, node, machine, deadline);
     }
 
     fn held(&mut self, time: Time, node: NodeId, messages: u64) {

@@ -337,8 +337,9 @@ impl Graph {
             if outages.interrupt(link, now, now) {
                 let original = packet.original.is_some();
                 let link = Some(LinkDirection { from, to });
-                observer.frame(&Frame::new(link, &packet.bytes).original(original));
-                observer.event(now, from, &Event::FrameLost { receiver: Some(to), original });
+                let frame = Frame::new(link, &packet.bytes).original(original);
+                let lost = Event::FrameLost { receiver: Some(to), original };
+                observer.frame_event(now, from, &lost, &frame);
                 return;
             }
             if let Some(at) = outages.recovery(link, wire as usize % 2, now) {
@@ -360,10 +361,7 @@ impl Graph {
         }
         let original = packet.original.is_some();
         let frame = Frame::new(Some(LinkDirection { from, to }), &packet.bytes).original(original);
-        let mut tell = |frame, event| {
-            observer.frame(&frame);
-            observer.event(now, from, &event);
-        };
+        let mut tell = |frame, event| observer.frame_event(now, from, &event, &frame);
         match fate {
             Fate::Discarded => tell(frame, Event::FrameDiscarded),
             Fate::Lost(passage) => {
@@ -574,9 +572,8 @@ impl Network for Graph {
                 None => {
                     let event = Event::Dropped { reason: DropReason::Implosion };
                     let link = hop.ingress.and_then(|ingress| self.link_to(hop.to, ingress));
-                    observer
-                        .frame(&Frame::new(link, &hop.packet.bytes).original(hop.packet.original.is_some()));
-                    observer.event(now, hop.to, &event);
+                    let frame = Frame::new(link, &hop.packet.bytes).original(hop.packet.original.is_some());
+                    observer.frame_event(now, hop.to, &event, &frame);
                 }
             }
             return false;

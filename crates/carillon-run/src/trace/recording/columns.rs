@@ -1,4 +1,4 @@
-//! Columns of a recording: one value for each event.
+//! Tables of a recording, as columns: events, changes of states, and timers.
 
 use std::io::{self, Write};
 
@@ -61,23 +61,45 @@ impl Row {
     }
 }
 
-/// Declares the columns in the order of the file, with the names of their types.
-macro_rules! columns {
-    ($($name:ident: $value:ty),* $(,)?) => {
-        /// Columns of equal length.
+/// Columns of equal length.
+pub(super) trait Table {
+    /// Values of one row.
+    type Row;
+
+    /// Appends a row.
+    fn push(&mut self, row: &Self::Row);
+
+    /// Number of rows.
+    fn len(&self) -> usize;
+
+    /// Names, types and values of the columns.
+    fn sections(&self) -> Vec<Section<'_>>;
+
+    /// Copy of the columns in another order of rows.
+    fn reordered(&self, order: &[usize]) -> Self;
+}
+
+/// Declares a table with its columns in the order of the file, with the names of their types.
+macro_rules! table {
+    ($(#[$doc:meta])* $table:ident of $row:ident { $($name:ident: $value:ty),* $(,)? }) => {
+        $(#[$doc])*
         #[derive(Clone, Debug, Default)]
-        pub(super) struct Columns {
+        pub(super) struct $table {
             $(pub $name: Vec<$value>,)*
         }
 
-        impl Columns {
-            /// Appends an event.
-            pub fn push(&mut self, row: &Row) {
+        impl Table for $table {
+            type Row = $row;
+
+            fn push(&mut self, row: &$row) {
                 $(self.$name.push(row.$name);)*
             }
 
-            /// Names, types and values of the columns.
-            pub fn sections(&self) -> Vec<Section<'_>> {
+            fn len(&self) -> usize {
+                [$(self.$name.len()),*][0]
+            }
+
+            fn sections(&self) -> Vec<Section<'_>> {
                 vec![$(Section {
                     name: stringify!($name),
                     value: stringify!($value),
@@ -86,26 +108,71 @@ macro_rules! columns {
                 }),*]
             }
 
-            /// Copy of the columns in another order of events.
-            fn reordered(&self, order: &[usize]) -> Columns {
-                Columns { $($name: order.iter().map(|&at| self.$name[at]).collect()),* }
+            fn reordered(&self, order: &[usize]) -> Self {
+                $table { $($name: order.iter().map(|&at| self.$name[at]).collect()),* }
             }
         }
     };
 }
 
-columns! {
-    time: f64,
-    start: f64,
-    arrival: f64,
-    node: u32,
-    link: i32,
-    message: u32,
-    bytes: u32,
-    other: u32,
-    text: u16,
-    event: u8,
-    packet: u8,
+table! {
+    /// Events.
+    Columns of Row {
+        time: f64,
+        start: f64,
+        arrival: f64,
+        node: u32,
+        link: i32,
+        message: u32,
+        bytes: u32,
+        other: u32,
+        text: u16,
+        event: u8,
+        packet: u8,
+    }
+}
+
+table! {
+    /// Changes of states, in the order of time.
+    States of StateRow {
+        time: f64,
+        node: u32,
+        about: u32,
+        machine: u16,
+        state: u16,
+    }
+}
+
+/// Change of a state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct StateRow {
+    pub time: f64,
+    pub node: u32,
+    /// Number of the instance.
+    pub about: u32,
+    /// Owner of the states, as an index of the texts.
+    pub machine: u16,
+    /// Name of the state, as an index of the texts; [`NO_TEXT`] if the instance has no state any more.
+    pub state: u16,
+}
+
+table! {
+    /// Timers, in the order of `since`.
+    Timers of TimerRow {
+        since: f64,
+        deadline: f64,
+        end: f64,
+        node: u32,
+    }
+}
+
+/// Timer from the time at which it was armed until it fired or changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TimerRow {
+    pub since: f64,
+    pub deadline: f64,
+    pub end: f64,
+    pub node: u32,
 }
 
 /// Column as the file has it.
@@ -121,21 +188,25 @@ pub(super) struct Section<'a> {
 type WriteValues<'a> = Box<dyn Fn(&mut dyn Write) -> io::Result<()> + 'a>;
 
 impl Columns {
-    /// Number of events.
-    pub fn len(&self) -> usize {
-        self.time.len()
-    }
-
     /// Events in the order of time; `None` if they are in it. A shared medium reports a frame when the contention is
     /// decided, after the frame has started.
     pub fn sorted(&self) -> Option<Columns> {
-        if self.time.is_sorted() {
-            return None;
-        }
-        let mut order: Vec<usize> = (0..self.len()).collect();
-        order.sort_by(|&a, &b| self.time[a].total_cmp(&self.time[b]));
-        Some(self.reordered(&order))
+        (!self.time.is_sorted()).then(|| self.reordered(&order_of(&self.time)))
     }
+}
+
+impl Timers {
+    /// Timers in the order of the times at which they were armed.
+    pub fn sorted(&self) -> Timers {
+        self.reordered(&order_of(&self.since))
+    }
+}
+
+/// Rows in the order of their times; those of one time stay in their order.
+fn order_of(times: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by(|&a, &b| times[a].total_cmp(&times[b]));
+    order
 }
 
 /// Writes values in little-endian order, by way of a buffer.

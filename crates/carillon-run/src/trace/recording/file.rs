@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::columns::Section;
+use super::columns::{Section, Table};
 use super::names::PacketName;
 use super::{RecordedNetwork, Recording};
 use crate::metrics::{METRICS, Samples};
@@ -70,8 +70,20 @@ struct Header<'a> {
     events: &'a [String],
     strings: &'a [String],
     metrics: &'a [RecordedMetric],
-    columns: BTreeMap<&'a str, Place<'a>>,
+    columns: Places<'a>,
+    states: TableHeader<'a>,
+    timers: TableHeader<'a>,
 }
+
+/// Table beside the events.
+#[derive(Serialize)]
+struct TableHeader<'a> {
+    count: usize,
+    columns: Places<'a>,
+}
+
+/// Places of the columns of a table, by name.
+type Places<'a> = BTreeMap<&'a str, Place<'a>>;
 
 /// Place of a column: type, and offset from the end of the header.
 #[derive(Serialize)]
@@ -90,13 +102,14 @@ impl Recording {
     pub fn write(&self, description: &Description<'_>, mut out: impl Write) -> io::Result<()> {
         let sorted = self.columns.sorted();
         let columns = sorted.as_ref().unwrap_or(&self.columns);
-        let sections = columns.sections();
-        let mut places = BTreeMap::new();
-        let mut offset = 0;
-        for &Section { name, value, bytes, .. } in &sections {
-            places.insert(name, Place { value, offset });
-            offset += bytes.next_multiple_of(ALIGNMENT);
-        }
+        let states = self.machines.states();
+        let timers = self.machines.timers();
+        let [event_sections, state_sections, timer_sections] =
+            [columns.sections(), states.sections(), timers.sections()];
+        let mut end = 0;
+        let places = place(&event_sections, &mut end);
+        let states = TableHeader { count: states.len(), columns: place(&state_sections, &mut end) };
+        let timers = TableHeader { count: timers.len(), columns: place(&timer_sections, &mut end) };
         let header = Header {
             title: &self.title,
             version: env!("CARGO_PKG_VERSION"),
@@ -106,13 +119,15 @@ impl Recording {
             files: &description.files,
             duration_ns: columns.time.last().copied().unwrap_or(0.0),
             count: columns.len(),
-            truncated: self.truncated,
+            truncated: self.is_truncated(),
             network: &self.network,
             packets: self.packets.as_slice(),
             events: self.events.as_slice(),
             strings: self.strings.as_slice(),
             metrics: &description.metrics,
             columns: places,
+            states,
+            timers,
         };
         let mut header = serde_json::to_vec(&header)?;
         header.resize((PREFIX + header.len()).next_multiple_of(ALIGNMENT) - PREFIX, b' ');
@@ -121,7 +136,8 @@ impl Recording {
         out.write_all(&VERSION.to_le_bytes())?;
         out.write_all(&length.to_le_bytes())?;
         out.write_all(&header)?;
-        for Section { bytes, write, .. } in sections {
+        let sections = [event_sections, state_sections, timer_sections];
+        for Section { bytes, write, .. } in sections.into_iter().flatten() {
             write(&mut out)?;
             out.write_all(&[0; ALIGNMENT][..bytes.next_multiple_of(ALIGNMENT) - bytes])?;
         }
@@ -134,6 +150,16 @@ impl Recording {
         self.write(description, &mut bytes).expect("memory takes any bytes");
         bytes
     }
+}
+
+/// Places of columns that follow each other from `end`, which moves to their end.
+fn place<'a>(sections: &[Section<'a>], end: &mut usize) -> Places<'a> {
+    let mut places = Places::new();
+    for &Section { name, value, bytes, .. } in sections {
+        places.insert(name, Place { value, offset: *end });
+        *end += bytes.next_multiple_of(ALIGNMENT);
+    }
+    places
 }
 
 /// Reason why a file is no recording.
@@ -180,6 +206,17 @@ pub struct RecordingHeader {
     /// Number of events.
     pub count: u64,
     columns: BTreeMap<String, ReadPlace>,
+    /// Changes of states; recordings of real sessions have none.
+    #[serde(default)]
+    states: ReadTable,
+    #[serde(default)]
+    timers: ReadTable,
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct ReadTable {
+    count: u64,
+    columns: BTreeMap<String, ReadPlace>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -214,7 +251,15 @@ pub fn check(bytes: &[u8]) -> Result<RecordingHeader, RecordingError> {
         return Err(short(PREFIX as u64 + u64::from(header_length)));
     };
     let header: RecordingHeader = serde_json::from_slice(header)?;
-    for (name, ReadPlace { value, offset }) in &header.columns {
+    let tables = [
+        (header.count, &header.columns),
+        (header.states.count, &header.states.columns),
+        (header.timers.count, &header.timers.columns),
+    ];
+    let places = tables
+        .into_iter()
+        .flat_map(|(count, columns)| columns.iter().map(move |(name, place)| (count, name, place)));
+    for (count, name, ReadPlace { value, offset }) in places {
         let size: u64 = match value.as_str() {
             "f64" => 8,
             "u32" | "i32" => 4,
@@ -222,7 +267,7 @@ pub fn check(bytes: &[u8]) -> Result<RecordingHeader, RecordingError> {
             "u8" => 1,
             _ => return Err(RecordingError::Column { name: name.clone(), value: value.clone() }),
         };
-        let end = header.count.saturating_mul(size).saturating_add(*offset);
+        let end = count.saturating_mul(size).saturating_add(*offset);
         if end > columns.len() as u64 {
             return Err(short((PREFIX as u64 + u64::from(header_length)).saturating_add(end)));
         }

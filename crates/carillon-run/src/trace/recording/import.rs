@@ -13,7 +13,7 @@ use carillon_core::{NodeId, PacketKind, Time};
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::columns::{self, Row};
+use super::columns::{self, Row, Table};
 use super::{NetworkKind, NodeRole, RecordedLink, RecordedNetwork, RecordedNode, Recording};
 
 /// Reader of a JSON trace.

@@ -8,16 +8,18 @@
 mod columns;
 mod file;
 mod import;
+mod machines;
 mod names;
 mod network;
 
 use std::collections::BTreeMap;
 
 use carillon_core::{
-    Event, Format, Frame, NodeId, Observer, PacketKind, PacketSummary, Passage, Time, Value,
+    Event, Format, Frame, Machine, NodeId, Observer, PacketKind, PacketSummary, Passage, Time, Value,
 };
 
-use columns::{Columns, Row};
+use columns::{Columns, Row, Table};
+use machines::Machines;
 use names::{Names, PacketNames};
 
 pub use file::{Description, RecordedMetric, RecordingError, RecordingHeader, check};
@@ -42,6 +44,7 @@ pub struct Recording {
     events: Names,
     strings: Names,
     columns: Columns,
+    machines: Machines,
     limit: usize,
     truncated: bool,
     /// Frames of events; `None` if packets are known by name only.
@@ -65,6 +68,7 @@ impl Recording {
             events: Names::new(usize::from(u8::MAX)),
             strings: Names::new(usize::from(columns::NO_TEXT)),
             columns: Columns::default(),
+            machines: Machines::new(limit),
             limit,
             truncated: false,
             frames: None,
@@ -112,7 +116,7 @@ impl Recording {
 
     /// Returns true if the run had more events than the limit.
     pub fn is_truncated(&self) -> bool {
-        self.truncated
+        self.truncated || self.machines.is_truncated()
     }
 
     /// Marks the recording as truncated, of a run that was stopped before its end.
@@ -237,6 +241,17 @@ impl Observer for Recording {
     fn frame(&mut self, frame: &Frame<'_>) {
         if let Some(frames) = &mut self.frames {
             frames.note(frame);
+        }
+    }
+
+    fn watches_machines(&self) -> bool {
+        true
+    }
+
+    fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
+        // Nothing is shown beyond the last event.
+        if self.len() < self.limit {
+            self.machines.note(time, node, machine, deadline, &mut self.strings);
         }
     }
 }

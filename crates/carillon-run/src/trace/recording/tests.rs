@@ -17,6 +17,9 @@ use crate::scenario::ScenarioFile;
 
 /// Recording as a viewer reads it.
 struct Read {
+    bytes: Vec<u8>,
+    /// Offset at which the header ends.
+    start: usize,
     header: Json,
     columns: BTreeMap<String, Vec<f64>>,
 }
@@ -30,28 +33,33 @@ impl Read {
         assert_eq!(start % 8, 0);
         let header: Json = serde_json::from_slice(&bytes[12..start]).unwrap();
         let count = header["count"].as_u64().unwrap() as usize;
-        let column = |place: &Json| -> Vec<f64> {
-            let at = start + place["offset"].as_u64().unwrap() as usize;
-            assert_eq!(at % 8, 0);
-            let size = match place["type"].as_str().unwrap() {
-                "f64" => 8,
-                "u32" | "i32" => 4,
-                "u16" => 2,
-                _ => 1,
-            };
-            let values = bytes[at..at + size * count].chunks_exact(size);
-            let value = |bytes: &[u8]| match (place["type"].as_str().unwrap(), bytes) {
-                ("f64", bytes) => f64::from_le_bytes(bytes.try_into().unwrap()),
-                ("u32", bytes) => u32::from_le_bytes(bytes.try_into().unwrap()).into(),
-                ("i32", bytes) => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
-                ("u16", bytes) => u16::from_le_bytes(bytes.try_into().unwrap()).into(),
-                (_, bytes) => bytes[0].into(),
-            };
-            values.map(value).collect()
-        };
         let columns = header["columns"].as_object().unwrap();
-        let columns = columns.iter().map(|(name, place)| (name.clone(), column(place))).collect();
-        Read { header, columns }
+        let mut read =
+            Read { columns: BTreeMap::new(), bytes: bytes.to_vec(), start, header: header.clone() };
+        read.columns =
+            columns.iter().map(|(name, place)| (name.clone(), read.column(place, count))).collect();
+        read
+    }
+
+    /// Values of a column.
+    fn column(&self, place: &Json, count: usize) -> Vec<f64> {
+        let at = self.start + place["offset"].as_u64().unwrap() as usize;
+        assert_eq!(at % 8, 0);
+        let size = match place["type"].as_str().unwrap() {
+            "f64" => 8,
+            "u32" | "i32" => 4,
+            "u16" => 2,
+            _ => 1,
+        };
+        let values = self.bytes[at..at + size * count].chunks_exact(size);
+        let value = |bytes: &[u8]| match (place["type"].as_str().unwrap(), bytes) {
+            ("f64", bytes) => f64::from_le_bytes(bytes.try_into().unwrap()),
+            ("u32", bytes) => u32::from_le_bytes(bytes.try_into().unwrap()).into(),
+            ("i32", bytes) => i32::from_le_bytes(bytes.try_into().unwrap()).into(),
+            ("u16", bytes) => u16::from_le_bytes(bytes.try_into().unwrap()).into(),
+            (_, bytes) => bytes[0].into(),
+        };
+        values.map(value).collect()
     }
 
     fn len(&self) -> usize {
@@ -379,4 +387,73 @@ fn lines_that_are_no_events_are_refused_with_their_number() {
     assert!(refused(&["[1]"]).starts_with("line 1: "));
     let link = "{\"time_ns\":0,\"node\":0,\"event\":\"frame_sent\",\"link\":\"3-7\"}";
     assert_eq!(refused(&[link]), "line 1: no link \"3-7\": a link is two nodes, such as 3>7");
+}
+
+/// Rows of a table beside the events, as texts.
+fn table(bytes: &[u8], name: &str) -> Vec<BTreeMap<String, f64>> {
+    let read = Read::new(bytes);
+    let table = &read.header[name];
+    let count = table["count"].as_u64().unwrap() as usize;
+    let columns = table["columns"].as_object().unwrap();
+    let columns: Vec<_> = columns.iter().map(|(name, place)| (name, read.column(place, count))).collect();
+    (0..count)
+        .map(|row| columns.iter().map(|(name, values)| ((*name).clone(), values[row])).collect())
+        .collect()
+}
+
+/// Every state and transition of the table is declared, and every instance that enters a state leaves it.
+#[test]
+fn tables_have_declared_states_and_timers_before_their_deadline() {
+    let text = "name = \"x\"\n[network]\nkind = \"star\"\nlatency = \"5 ms\"\n[loss]\nmodel = \"bernoulli\"\np = 0.1\n\
+        [group]\nreceivers = 4\n[protocol]\nname = \"pgm\"\n[workload]\nmessages = 100\nmessage_bytes = 100\n\
+        rate = \"100 packet/s\"\n";
+    let plan = Plan::new(&ScenarioFile::parse("x.toml", text).unwrap()).unwrap();
+    let mut recording = Recording::of(&plan.runs[0].scenario, 100_000);
+    simulate(&plan.runs[0], &mut recording, &mut Unsupervised).unwrap();
+    let bytes = recording.to_bytes(&Description::default());
+    check(&bytes).unwrap();
+    let strings = Read::new(&bytes).header["strings"].clone();
+    let declared = &entry("pgm").states[0];
+
+    let mut open: BTreeMap<[u64; 2], String> = BTreeMap::new();
+    let states = table(&bytes, "states");
+    assert!(states.windows(2).all(|rows| rows[0]["time"] <= rows[1]["time"]));
+    for row in &states {
+        assert_eq!(strings[row["machine"] as usize], declared.of);
+        let to = strings[row["state"] as usize].as_str().unwrap_or(carillon_core::PSEUDO_STATE);
+        let instance = [row["node"] as u64, row["about"] as u64];
+        let from = open.remove(&instance);
+        let from = from.as_deref().unwrap_or(carillon_core::PSEUDO_STATE);
+        assert!(declared.transition(from, to).is_some(), "{from} to {to}");
+        if to != carillon_core::PSEUDO_STATE {
+            open.insert(instance, to.to_owned());
+        }
+    }
+    assert!(states.len() > 50, "{}", states.len());
+    assert_eq!(open, BTreeMap::new(), "the run ends when every message is delivered");
+
+    let timers = table(&bytes, "timers");
+    assert!(timers.len() > 100, "{}", timers.len());
+    assert!(timers.windows(2).all(|rows| rows[0]["since"] <= rows[1]["since"]));
+    for row in &timers {
+        assert!(row["since"] < row["end"] && row["end"] <= row["deadline"], "{row:?}");
+    }
+    let fired = timers.iter().filter(|row| row["end"] == row["deadline"]).count();
+    assert!((1..timers.len()).contains(&fired), "{fired} of {}", timers.len());
+}
+
+/// The limit of events bounds the tables too.
+#[test]
+fn full_tables_truncate_the_recording() {
+    let network = RecordedNetwork::new(NetworkKind::Star, Vec::new(), Vec::new());
+    let mut recording = Recording::new(network, entry("ff").format, 3);
+    let idle = carillon_sim::Crashed;
+    for at in 0..4 {
+        assert!(!recording.is_truncated(), "{at}");
+        let deadline = Time::from_nanos(10 + at * 10);
+        recording.machine(Time::from_nanos(at * 10), NodeId(0), &idle, Some(deadline));
+    }
+    recording.machine(Time::from_nanos(40), NodeId(0), &idle, None);
+    assert!(recording.is_truncated());
+    assert_eq!(table(&recording.to_bytes(&Description::default()), "timers").len(), 3);
 }
