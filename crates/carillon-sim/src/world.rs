@@ -40,10 +40,6 @@ pub struct World<N, O> {
     max_emitted: u64,
     /// Reason if the run was stopped in the middle of an event.
     halted: Option<StopReason>,
-    /// True if the observer wants to know the frames of events.
-    frames_watched: bool,
-    /// True if the observer wants to see machines after each call.
-    machines_watched: bool,
 }
 
 /// State of a node. Nodes are small and in one array, since a fan-out visits them in order.
@@ -98,8 +94,6 @@ impl<N: Network, O: Observer> World<N, O> {
     pub fn new(network: N, observer: O) -> Self {
         World {
             now: Time::ZERO,
-            frames_watched: observer.watches_frames(),
-            machines_watched: observer.watches_machines(),
             timer_rule: network.timer_rule(),
             network,
             observer,
@@ -302,7 +296,7 @@ impl<N: Network, O: Observer> World<N, O> {
                     }
                     machine.handle_datagram(time, received);
                 }
-                let arrived = self.frames_watched.then_some(&arrival);
+                let arrived = self.observer.watches_frames().then_some(&arrival);
                 self.settle_after(node.index(), false, arrived);
                 if self.halted.is_some() {
                     break;
@@ -360,7 +354,7 @@ impl<N: Network, O: Observer> World<N, O> {
             emission_limit: self.emission_limit,
             datagrams: 0,
             records: 0,
-            halted: None,
+            halted: &mut self.halted,
         };
         let machine = node.machine.as_mut();
         debug_assert_eq!(node.sends, machine.as_sender().is_some(), "it was otherwise before: {machine:?}");
@@ -395,13 +389,12 @@ impl<N: Network, O: Observer> World<N, O> {
             }
         };
         self.max_emitted = self.max_emitted.max(host.datagrams);
-        self.halted = host.halted;
         if self.observer.watches_held()
             && let Some(messages) = node.machine.held()
         {
             self.observer.held(self.now, NodeId(index as u32), messages);
         }
-        if self.machines_watched {
+        if self.observer.watches_machines() {
             self.observer.machine(self.now, NodeId(index as u32), node.machine.as_ref(), wanted);
         }
         node.wanted = wanted.unwrap_or(Time::MAX);
@@ -517,20 +510,42 @@ struct NodeHost<'a, N, O> {
     /// Number of datagrams sent in this event; `records` counts the events and notices.
     datagrams: u64,
     records: u64,
-    halted: Option<StopReason>,
+    halted: &'a mut Option<StopReason>,
 }
 
 impl<N, O: Observer> NodeHost<'_, N, O> {
     /// Stops the run if the machine has emitted too much, and checks at intervals whether the observer stops it.
-    fn check_limits(&mut self) {
-        let NodeHost { now, node, datagrams, records, .. } = *self;
-        let is_over = datagrams > self.emission_limit
-            || records / MAX_RECORDS_PER_DATAGRAM > self.emission_limit.max(STOP_CHECK_INTERVAL);
-        if is_over {
-            self.halted = Some(StopReason::Runaway(Runaway { node, time: now, datagrams, records }));
-        } else if (datagrams + records).is_multiple_of(STOP_CHECK_INTERVAL) && self.observer.stops() {
-            self.halted = Some(StopReason::Stopped);
+    /// Counts a datagram.
+    fn count_datagram(&mut self) {
+        self.datagrams += 1;
+        if self.datagrams > self.emission_limit {
+            self.run_away();
         }
+        self.ask_to_stop();
+    }
+
+    /// Counts an event or a notice.
+    fn count_record(&mut self) {
+        self.records += 1;
+        self.ask_to_stop();
+    }
+
+    /// Checks the number of records and asks the observer whether to stop, at intervals: each costs more than a record.
+    fn ask_to_stop(&mut self) {
+        if !(self.datagrams + self.records).is_multiple_of(STOP_CHECK_INTERVAL) {
+            return;
+        }
+        if self.records / MAX_RECORDS_PER_DATAGRAM > self.emission_limit.max(STOP_CHECK_INTERVAL) {
+            self.run_away();
+        } else if self.halted.is_none() && self.observer.stops() {
+            *self.halted = Some(StopReason::Stopped);
+        }
+    }
+
+    #[cold]
+    fn run_away(&mut self) {
+        let NodeHost { now, node, datagrams, records, .. } = *self;
+        *self.halted = Some(StopReason::Runaway(Runaway { node, time: now, datagrams, records }));
     }
 }
 
@@ -544,8 +559,7 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
     }
 
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
-        self.datagrams += 1;
-        self.check_limits();
+        self.count_datagram();
         let bytes = match transmit.dest {
             Dest::Node(_) => self.copy_cache.shared(bytes),
             _ => Bytes::copy_from_slice(bytes),
@@ -557,8 +571,7 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
     }
 
     fn event(&mut self, event: &Event) {
-        self.records += 1;
-        self.check_limits();
+        self.count_record();
         if let (Some(arrival), Event::Received { .. } | Event::Dropped { .. }) = (self.arrived, event) {
             let link = self.network.link_to(self.node, arrival.ingress);
             let frame = Frame::new(link, &arrival.bytes).original(arrival.original.is_some());
@@ -569,8 +582,7 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
     }
 
     fn notice(&mut self, notice: Notice) {
-        self.records += 1;
-        self.check_limits();
+        self.count_record();
         if let Notice::MemberLost { member } = notice {
             self.lost_members.push(member);
         }

@@ -59,6 +59,7 @@ pub fn simulate(
         settled: settled.clone(),
         supervisor,
         frames_watched: observer.watches_frames(),
+        machines_watched: observer.watches_machines(),
         observer,
     };
     let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
@@ -177,6 +178,8 @@ struct RunObserver<'a> {
     supervisor: &'a mut dyn Supervisor,
     /// True if `observer` wants to know the frames of events.
     frames_watched: bool,
+    /// True if `observer` wants to see machines after each call.
+    machines_watched: bool,
     observer: &'a mut dyn Observer,
 }
 
@@ -214,7 +217,7 @@ impl Observer for RunObserver<'_> {
     }
 
     fn watches_machines(&self) -> bool {
-        self.observer.watches_machines()
+        self.machines_watched
     }
 
     fn machine(&mut self, time: Time, node: NodeId, machine: &dyn Machine, deadline: Option<Time>) {
