@@ -203,6 +203,8 @@ pub struct Range {
 
 /// Bytes of the header in version 1.
 pub const HEADER_LEN: usize = 28;
+/// Bytes before the contents in a fetched entry.
+pub const FETCHED_LEN: usize = 14;
 /// Bytes of the view in version 2.
 pub const VIEW_LEN: usize = 4;
 
@@ -372,7 +374,7 @@ impl<'a> Body<'a> {
             Body::Quit(..) | Body::IsMember(_) | Body::NotMember(_) => 4,
             Body::TokenConfirm(web) => 4 * web.0.len(),
             Body::Member(..) | Body::Held(_) | Body::Fetch(_) => 8,
-            Body::Fetched { payload, .. } => 14 + payload.len(),
+            Body::Fetched { payload, .. } => FETCHED_LEN + payload.len(),
             Body::Gone(_, state) => 8 + state.len(),
             Body::Reformation(packet) => packet.wire_len(),
         }

@@ -28,8 +28,8 @@ pub(super) struct Consumer {
     report: bool,
     /// True if this member's log confirms acceptance.
     is_backup: bool,
-    /// Length of the log in the last report.
-    reported: u64,
+    /// Length of the log in the last report, and its time.
+    reported: (u64, Time),
     /// Number of heartbeats without a packet of the master.
     silence: MissedPolls,
     /// Time of the last packet of the master.
@@ -71,7 +71,7 @@ impl Consumer {
             probe: false,
             report: false,
             is_backup,
-            reported: length,
+            reported: (length, context.now),
             silence: MissedPolls::default(),
             heard: context.now,
         }
@@ -125,10 +125,11 @@ impl Consumer {
         }
     }
 
-    /// Handles a refusal (3.2.6): the member no longer keeps the message.
-    pub fn on_deny(&mut self, now: Time, message: u64, is_from_master: bool) {
+    /// Handles a refusal (3.2.6): the member no longer keeps the message. `is_final` is true if the master refuses, or is
+    /// refused.
+    pub fn on_deny(&mut self, now: Time, message: u64, is_final: bool) {
         if let Some(want) = self.wanted.get_mut(&message) {
-            if is_from_master || want.by_master {
+            if is_final || want.by_master {
                 want.is_lost = true;
             } else {
                 (want.by_master, want.tries, want.due) = (true, 0, now);
@@ -149,11 +150,13 @@ impl Consumer {
         let mut alarms = Vec::new();
         let limit = self.settings.tries();
         for (&message, want) in &mut self.wanted {
-            if want.tries > limit {
-                // The producer is silent. The master keeps accepted messages too.
-                match want.by_master || is_master {
-                    true => want.is_lost = true,
-                    false => (want.by_master, want.tries) = (true, 0),
+            // The master has each accepted message. It decides on the others, and judges their producers by their tokens.
+            let is_accepted = order.decision(message) == Some(Status::Accepted);
+            if is_accepted && !is_master {
+                match want.by_master {
+                    true => want.is_lost |= want.tries > limit,
+                    false if want.tries > limit / 2 => (want.by_master, want.tries) = (true, 0),
+                    false => {}
                 }
             }
             if want.is_lost {
@@ -168,7 +171,8 @@ impl Consumer {
             if is_silent && self.silence.missed(self.settings.patience, self.settings.heartbeat) {
                 alarms.push(Alarm::Master);
             }
-            self.report |= self.is_backup && order.log.delivered() < order.log.length();
+            let is_unanswered = context.now >= self.reported.1 + self.settings.heartbeat;
+            self.report |= self.is_backup && is_unanswered && order.log.delivered() < order.log.length();
         }
         alarms
     }
@@ -190,8 +194,8 @@ impl Consumer {
         }
         if own.is_none() {
             let length = order.log.length();
-            if self.is_backup && length > self.reported || std::mem::take(&mut self.report) {
-                self.reported = length;
+            if self.is_backup && length > self.reported.0 || std::mem::take(&mut self.report) {
+                self.reported = (length, context.now);
                 self.report = false;
                 return Some(frame.control(context, order, To::Rank(master), Body::Held(length), buf));
             }

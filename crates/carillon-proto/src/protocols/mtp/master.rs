@@ -50,6 +50,8 @@ struct Token {
     holder: usize,
     /// False while no data of the message was seen (pending), then true (busy).
     is_busy: bool,
+    /// Time of the grant.
+    since: Time,
 }
 
 impl Master {
@@ -101,7 +103,7 @@ impl Master {
             let Some((rank, _)) = self.take_request() else { return };
             let message = self.next;
             self.next += 1;
-            self.tokens.insert(message, Token { holder: rank, is_busy: false });
+            self.tokens.insert(message, Token { holder: rank, is_busy: false, since: context.now });
             self.idle = 0;
             order.see(self.next);
             if rank == context.rank {
@@ -136,18 +138,28 @@ impl Master {
             None => order.is_complete(message),
             Some(safe) => order.end_of(message).is_some_and(|end| end <= safe),
         };
-        let done: Vec<u64> = self.tokens.keys().copied().filter(|&message| held(message)).collect();
+        // The messages of a member are accepted in their order. If it fails, none follows a rejected one.
+        let (mut done, mut waiting) = (Vec::new(), Ranks::default());
+        for (&message, token) in &self.tokens {
+            if waiting.contains(token.holder) || !held(message) {
+                waiting.insert(token.holder);
+            } else {
+                done.push(message);
+            }
+        }
         for message in done {
             self.conclude(order, now, message, Status::Accepted);
         }
     }
 
-    /// Handles the heartbeat of the master, which has this rank. Returns members that have not answered for long.
-    pub fn on_heartbeat(&mut self, order: &Order, rank: usize) -> Ranks {
+    /// Handles the heartbeat. Returns members that have not answered for long.
+    pub fn on_heartbeat(&mut self, context: &Context, order: &Order) -> Ranks {
         self.beat = !std::mem::take(&mut self.spoke) || self.has_news || self.is_idle();
         self.idle = if self.tokens.is_empty() { self.idle.saturating_add(1) } else { 0 };
-        let holders = self.tokens.iter().map(|(&message, token)| (token.holder, message, token.is_busy));
-        let holders = holders.filter(|&(holder, ..)| holder != rank);
+        let (now, heartbeat) = (context.now, self.settings.heartbeat);
+        let is_late = |token: &Token| token.holder != context.rank && now >= token.since + heartbeat;
+        let holders = self.tokens.iter().filter(|(_, token)| is_late(token));
+        let holders = holders.map(|(&message, token)| (token.holder, message, token.is_busy));
         let mut awaited = Ranks::default();
         for (holder, message, is_busy) in holders {
             // A repeated confirm asks for the data of a pending token.
@@ -161,7 +173,7 @@ impl Master {
             self.probes.insert(rank);
             awaited.insert(rank);
         }
-        let (patience, heartbeat) = (self.settings.patience, self.settings.heartbeat);
+        let patience = self.settings.patience;
         awaited.iter().filter(|&rank| self.silence[rank].missed(patience, heartbeat)).collect()
     }
 
@@ -179,13 +191,6 @@ impl Master {
         }
         self.queue.retain(|&(waiting, _)| waiting != rank);
         self.confirms.retain(|&(confirmed, _)| confirmed != rank);
-    }
-
-    /// Rejects a message that its producer no longer keeps.
-    pub fn reject(&mut self, order: &mut Order, now: Time, message: u64) {
-        if self.tokens.contains_key(&message) {
-            self.conclude(order, now, message, Status::Rejected);
-        }
     }
 
     /// Emits the next packet.

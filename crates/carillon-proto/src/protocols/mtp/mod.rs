@@ -18,11 +18,13 @@ mod master;
 mod order;
 mod peer;
 mod producer;
+#[cfg(test)]
+mod tests;
 mod views;
 mod web;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
-use carillon_wire::mtp::{HEADER_LEN, VIEW_LEN};
+use carillon_wire::mtp::{FETCHED_LEN, HEADER_LEN, VIEW_LEN};
 
 pub use peer::MtpPeer;
 
@@ -52,7 +54,11 @@ pub const MTP2_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "mtp-2",
     summary: "MTP-2: like MTP, and a crashed master is replaced by election; streams with priorities",
     reference: "Bormann et al. 1994, in Johnstone 1997, II.D.5; RFC 1301",
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN + VIEW_LEN + producer::NUMBER_LEN),
+    // An entry of the log that is fetched between views has a place and a source too.
+    header_bytes: |_| {
+        let data = HEADER_LEN + VIEW_LEN + producer::NUMBER_LEN;
+        HeaderBytes { data, max: data + FETCHED_LEN - producer::NUMBER_LEN }
+    },
     parameters: config::MTP2_PARAMETERS,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, true)?)),

@@ -249,7 +249,8 @@ impl Order {
         };
         let runs = &self.runs;
         self.log.purge(|place, entry, held| {
-            let is_expired = context.now >= since(place, runs) + retention;
+            let times = if entry.source == rank { 1 } else { FOREIGN_RETENTIONS };
+            let is_expired = context.now >= since(place, runs) + retention * times;
             let is_owed = serves || entry.source == rank;
             place < consumed
                 && match held > history {
@@ -273,15 +274,20 @@ impl Order {
         };
     }
 
-    /// Packet of a message, if it is kept.
-    pub fn kept(&self, now: Time, message: u64, packet: u16) -> Option<Kept<'_>> {
+    /// Packet of a message, if this member, with this rank, keeps it.
+    pub fn kept(&self, (now, rank): (Time, usize), message: u64, packet: u16) -> Option<Kept<'_>> {
         if let Some(assembly) = self.assemblies.get(&message) {
             let (number, payload) = assembly.packets.get(&packet)?;
             let (source, stream) = (assembly.source, assembly.stream);
             let is_last = assembly.len == Some(packet + 1);
             return Some(Kept { source, stream, number: *number, payload, is_last });
         }
-        let run = self.runs.get(&message).filter(|run| now < run.since + self.settings.retention_time())?;
+        let run = self.runs.get(&message)?;
+        // A member keeps the messages of others longer, for members that have asked a failed producer first.
+        let times = if run.source == rank { 1 } else { FOREIGN_RETENTIONS };
+        if now >= run.since + self.settings.retention_time() * times {
+            return None;
+        }
         let entry = self.log.get(run.start + u64::from(packet)).filter(|_| packet < run.len)?;
         let (source, stream, is_last) = (run.source, run.stream, packet + 1 == run.len);
         Some(Kept { source, stream, number: entry.message, payload: &entry.payload, is_last })
@@ -459,3 +465,5 @@ impl ViewOrder<Timer> for Order {
 /// Maximum distance between the first gap of a member and a message that it knows of. It is less than half of the
 /// wire's number space.
 const MAX_AHEAD: u64 = 4096;
+/// Number of retentions for which a member keeps the messages of others.
+const FOREIGN_RETENTIONS: u32 = 2;

@@ -181,7 +181,8 @@ impl MtpPeer {
             (Body::Deny(ranges), _) => {
                 context.received("nak_deny", message);
                 for range in ranges.iter().take(1) {
-                    self.consumer.on_deny(context.now, self.order.near(range.low.0), is_master);
+                    let is_final = is_master || self.master.is_some();
+                    self.consumer.on_deny(context.now, self.order.near(range.low.0), is_final);
                 }
             }
             (Body::Empty(Empty::Cancel), Some(master)) => {
@@ -253,7 +254,7 @@ impl MtpPeer {
     /// Handles the heartbeat of the master.
     fn on_heartbeat(&mut self, context: &mut Context) {
         let Some(master) = &mut self.master else { return };
-        let silent = master.on_heartbeat(&self.order, context.rank);
+        let silent = master.on_heartbeat(context, &self.order);
         for rank in silent.iter() {
             self.suspect(context, rank);
         }
@@ -268,8 +269,10 @@ impl MtpPeer {
         self.consumer.detect(context, &self.order, true);
         let is_master = self.master.is_some();
         if !is_master && self.membership.is_none() {
+            let before = self.web.standing();
             self.web.on_heartbeat(context);
-            if self.web.standing() == Standing::Left {
+            if self.web.standing() == Standing::Left && before != Standing::Left {
+                context.events.member_lost(context.nodes[MASTER]);
                 return self.leave(context);
             }
         }
@@ -313,15 +316,15 @@ impl MtpPeer {
             // A view change transfers the log, which is kept longer than repairs are.
             return self.suspect(context, self.master_rank());
         }
-        match &mut self.master {
-            // The master does not have the message, so it is accepted nowhere.
+        match &self.master {
+            // The producer keeps it no longer, so that it counts as failed: no member accepts the message.
             Some(master) => {
-                master.reject(&mut self.order, context.now, message);
-                self.settle(context);
+                if let Some(holder) = master.holder(message) {
+                    self.suspect(context, holder);
+                }
             }
             None => {
-                let number = message;
-                context.events.loss_found(None, MessageId(number));
+                context.events.loss_found(None, MessageId(message));
                 self.web.quit();
             }
         }

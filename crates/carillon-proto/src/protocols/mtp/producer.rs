@@ -120,13 +120,14 @@ impl Producer {
                 let low = if message == order.near(range.low.0) { range.low.1 } else { 0 };
                 let high = if message == last { range.high.1 } else { u16::MAX };
                 for packet in (low..=high.min(packets.saturating_sub(1))).take(usize::from(packets)) {
-                    if order.kept(context.now, message, packet).is_some() {
+                    if order.kept((context.now, context.rank), message, packet).is_some() {
                         self.repairs.insert((message, packet));
                     }
                 }
                 // A message that is complete here and no longer kept is lost for the other member. An incomplete one
                 // may still arrive.
-                let is_gone = order.kept(context.now, message, 0).is_none() && message < order.next();
+                let is_gone =
+                    order.kept((context.now, context.rank), message, 0).is_none() && message < order.next();
                 if is_gone && self.denials.len() < MAX_DENIALS {
                     let low = (message as u16, 0);
                     self.denials.insert((from, Range { low, high: (message as u16, u16::MAX) }));
@@ -258,7 +259,7 @@ impl Producer {
         (message, packet): (u64, u16),
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let kept = order.kept(context.now, message, packet)?;
+        let kept = order.kept((context.now, context.rank), message, packet)?;
         let mark = if kept.is_last { Mark::EndOfMessage } else { Mark::Data };
         let (of, data) = ((kept.source, kept.stream), (kept.number, kept.payload));
         self.emit_data(context, order, frame, (message, packet), mark, of, data, buf);
