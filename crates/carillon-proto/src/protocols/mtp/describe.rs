@@ -1,8 +1,8 @@
 //! Guarantees, trial settings and state machines of MTP and MTP-2.
 
-use carillon_core::{ANY_STATE, DeliveryGuarantee, ProtocolEntry, States, Trial};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, Trial};
 
-use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
+use crate::blocks::reformation::{ALONE, VIEWS};
 
 /// Part of MTP's registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
@@ -26,21 +26,7 @@ pub(super) const MTP2_DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.ms("vote_interval", 10, 20).pick("migrate_after", &["0", "0", "3"]);
     },
     states: &[
-        States {
-            rare: &[
-                ("Inviting", "Leading", ALONE),
-                ("Collecting", "Leading", ALONE),
-                ("Collecting", "Waiting", CRASH),
-                ("Accepting", "Waiting", CRASH),
-                ("Ready", "Waiting", CRASH),
-                (
-                    ANY_STATE,
-                    "Outside",
-                    "a member that lives would have to be left out: its coordinator has votes enough sooner",
-                ),
-            ],
-            ..VIEWS
-        },
+        States { rare: &[("Inviting", "Leading", ALONE), ("Collecting", "Leading", ALONE)], ..VIEWS },
         PRODUCER,
     ],
     ..ProtocolEntry::PLAIN
@@ -60,8 +46,16 @@ const WEB: States = States {
         ("Left", "[*]", ""),
         ("Master", "[*]", ""),
     ],
-    rare: &[],
+    rare: &[
+        ("Member", "Quitting", REPAIRED),
+        ("Quitting", "Left", REPAIRED),
+        ("Left", "[*]", "a node that joins again is another transport"),
+        ("Master", "[*]", "the web lasts as long as its master"),
+    ],
 };
+
+/// Reason for rare transitions: no trial loses a message for good.
+const REPAIRED: &str = "a message would have to be lost for longer than the retention";
 
 /// States of a producer.
 const PRODUCER: States = States {
@@ -73,8 +67,6 @@ const PRODUCER: States = States {
         ("Requesting", "Sending", "token confirm"),
         ("Requesting", "Idle", "view change, or the web is left"),
         ("Sending", "Idle", "eom"),
-        ("Sending", "Requesting", "eom, message waits / token request"),
-        ("Sending", "Sending", "master, eom, message waits / its own token"),
     ],
     rare: &[],
 };
