@@ -235,6 +235,45 @@ fn page(entry: &carillon_core::ProtocolEntry) -> String {
     format!("{}/../../docs/protocols/{name}.md", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The table of protocols is the registry, and the README counts its entries.
+#[test]
+fn the_table_of_protocols_is_the_registry() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocols/README.md");
+    let text = std::fs::read_to_string(path).expect("the page can be read");
+    let heading =
+        "| protocol | summary | order | confirmed | networks | source |\n|---|---|---|---|---|---|\n";
+    let (before, after) = text.split_once(heading).expect("the page has the table");
+    let (_, after) = after.split_once("\n\n").expect("text follows the table");
+    let rows = carillon_proto::REGISTRY.iter().map(|entry| {
+        let page = page(entry);
+        let page = page.rsplit('/').next().unwrap_or_default();
+        let confirmed = if entry.confirmed { "yes" } else { "no" };
+        let networks: Vec<_> = entry.networks.iter().map(ToString::to_string).collect();
+        format!(
+            "| [`{}`]({page}) | {} | {} | {confirmed} | {} | {} |",
+            entry.name,
+            entry.summary,
+            entry.order,
+            networks.join(", "),
+            entry.reference
+        )
+    });
+    let written = format!("{before}{heading}{}\n\n{after}", rows.collect::<Vec<_>>().join("\n"));
+    let readme_path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme_path).expect("the README can be read");
+    let mark = "**Laboratory.** ";
+    let (first, rest) = readme.split_once(mark).expect("the README names the laboratory");
+    let rest = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let counted = format!("{first}{mark}{}{rest}", carillon_proto::REGISTRY.len());
+    if std::env::var_os("CARILLON_BLESS").is_some() {
+        std::fs::write(path, written).expect("the page can be written");
+        std::fs::write(readme_path, counted).expect("the README can be written");
+        return;
+    }
+    assert_eq!(text, written, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs writes the table");
+    assert_eq!(readme, counted, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs writes the number");
+}
+
 /// The pages that follow something through the code name functions and types, which are to exist.
 #[test]
 fn what_the_architecture_page_follows_exists() {
@@ -311,8 +350,8 @@ fn nothing_but_the_registry_knows_the_example() {
     let own = ["crates/carillon-proto/src/protocols/kfold/", "crates/carillon-wire/src/kfold.rs"];
     found.retain(|(path, _)| !own.iter().any(|own| path.starts_with(own)));
     found.retain(|(path, _)| !path.ends_with("tests/docs.rs") && !path.contains("/vectors/"));
-    // The page of the command contains the state diagrams of the documents.
-    found.retain(|(path, _)| path != "crates/carillon-cli/view.html");
+    // These are generated: the state diagrams of the documents, and the table of protocols.
+    found.retain(|(path, _)| path != "crates/carillon-cli/view.html" && path != "docs/protocols/README.md");
     // The guide to adding a protocol tells of the example, and the baseline of findings lists every file.
     let guides = ["docs/SUMMARY.md", "docs/tutorials/first-protocol.md", "docs/how-to/add-a-protocol.md"];
     found.retain(|(path, _)| !guides.contains(&path.as_str()) && path != "scripts/prose-baseline.json");

@@ -42,7 +42,7 @@ pub use sender::CarillonSender;
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "carillon",
     family: "hybrid: combined and coded repairs on request, by rounds",
-    summary: "Carillon's own: receivers say what they lack of a block, and sums of messages or coded symbols serve all of them",
+    summary: "Carillon's own: receivers report what they miss of a block, and XOR sums or coded symbols repair all losses at once",
     reference: "Carillon's own; docs/protocols/carillon.md",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,

@@ -22,7 +22,7 @@ const RULE: Rule = Rule {
 /// The Combined Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "cp",
-    summary: "local exchanges say what somebody of their regions has, and have it multicast there",
+    summary: "local exchanges find a receiver of the region that has a missing message and multicasts it there",
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::LOCAL_PARAMETERS,
     format: &carillon_wire::status::CP,

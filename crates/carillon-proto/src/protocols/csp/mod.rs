@@ -21,7 +21,7 @@ const RULE: Rule = Rule {
 /// The Consolidated Status Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "csp",
-    summary: "local exchanges say what all of their regions have; the source repeats everything",
+    summary: "local exchanges report which messages all receivers of a region have; the source repairs all losses",
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::ADDRESSED_PARAMETERS,
     format: &carillon_wire::status::CSP,

@@ -21,7 +21,7 @@ const RULE: Rule = Rule {
 /// The Designated Status Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "dsp",
-    summary: "representatives of regions say their own state, and multicast in their regions",
+    summary: "designated receivers of regions report their own state, and multicast repairs in their regions",
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::REPRESENTATIVE_PARAMETERS,
     format: &carillon_wire::status::DSP,

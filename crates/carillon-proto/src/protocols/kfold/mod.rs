@@ -18,7 +18,7 @@ pub use machines::{KfoldReceiver, KfoldSender};
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "kfold",
     family: "best effort, without feedback",
-    summary: "every message several times, some time apart; what is lost each time is lost",
+    summary: "every message several times, some time apart; a message that is lost each time stays lost",
     reference: "Carillon's example",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,

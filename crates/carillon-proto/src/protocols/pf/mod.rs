@@ -23,7 +23,7 @@ pub use sender::PfSender;
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "pf",
     family: "sender-driven, positive and negative acknowledgment by polls",
-    summary: "polling feedback: children are polled so that responses come at a rate the parent can bear",
+    summary: "polling feedback: children are polled at a rate of responses that the parent can process",
     reference: "Barcellos and Ezhilchelvan 1998",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
