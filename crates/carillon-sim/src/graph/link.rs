@@ -79,19 +79,19 @@ struct DepartureQueue(VecDeque<Time>);
 
 /// Jitter: normally distributed delays, independent for each packet, so that packets may overtake each other.
 ///
-/// A generator has more than 300 bytes. It is therefore made anew for several draws at a time and not kept.
+/// A generator has more than 300 bytes. It is therefore made anew for several draws at a time and not kept. Making one
+/// costs as much as many draws, so a link that carries more draws more at a time.
 #[derive(Debug)]
 struct Jitter {
     deviation: Duration,
-    /// Delays of the next packets in nanoseconds, the next one last; `left` of them are unused.
-    drawn_ahead: [u64; DELAYS_PER_DRAW],
-    left: u8,
+    /// Delays of the next packets in nanoseconds, the next one last.
+    drawn_ahead: Vec<u64>,
     /// Number of delays drawn so far.
     drawn: u64,
 }
 
-/// Number of delays drawn at a time.
-const DELAYS_PER_DRAW: usize = 8;
+/// Smallest and largest number of delays drawn at a time. A draw doubles the number of delays that the link has had.
+const DELAYS_PER_DRAW: (u64, u64) = (8, 64);
 
 /// Losses of a link. The fates of several packets are drawn at a time, like delays.
 #[derive(Debug, Default)]
@@ -216,22 +216,24 @@ impl LinkState {
 
 impl Jitter {
     fn new(deviation: Duration) -> Self {
-        Jitter { deviation, drawn_ahead: [0; DELAYS_PER_DRAW], left: 0, drawn: 0 }
+        Jitter { deviation, drawn_ahead: Vec::new(), drawn: 0 }
     }
 
     fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> u64 {
-        if self.left == 0 {
-            // A normal delay takes two draws.
-            let mut rng = seeds().stream_from("delay", 2 * self.drawn);
-            let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
-            for delay in self.drawn_ahead.iter_mut().rev() {
-                *delay = nanos(Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0)));
-            }
-            self.left = DELAYS_PER_DRAW as u8;
-            self.drawn += DELAYS_PER_DRAW as u64;
+        if let Some(delay) = self.drawn_ahead.pop() {
+            return delay;
         }
-        self.left -= 1;
-        self.drawn_ahead[usize::from(self.left)]
+        // A normal delay takes two draws.
+        let mut rng = seeds().stream_from("delay", 2 * self.drawn);
+        let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
+        let mut delay = || nanos(Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0)));
+        let first = delay();
+        let (least, most) = DELAYS_PER_DRAW;
+        let count = self.drawn.clamp(least, most);
+        self.drawn += count;
+        self.drawn_ahead.extend((1..count).map(|_| delay()));
+        self.drawn_ahead.reverse();
+        first
     }
 }
 
