@@ -33,6 +33,8 @@ pub enum CheckVerdict {
     ExpectedDeviation,
     /// The measured value does not agree, for no known reason.
     DoesNotHold,
+    /// Nothing is measured: no experiment decides the claim.
+    Undecided,
 }
 
 impl CheckVerdict {
@@ -48,6 +50,7 @@ impl fmt::Display for CheckVerdict {
             CheckVerdict::Holds => "holds",
             CheckVerdict::ExpectedDeviation => "no, known",
             CheckVerdict::DoesNotHold => "does not hold",
+            CheckVerdict::Undecided => "undecided",
         })
     }
 }
@@ -103,10 +106,15 @@ pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
         writeln!(f, "{name:id$}  {verdict:13}  {says:>expected$}  {is:>measured$}  {claim}{note}")?;
     }
-    let known = checks.iter().filter(|check| check.verdict == CheckVerdict::ExpectedDeviation).count();
-    match known {
-        0 => writeln!(f, "{holding} of {} hold.", checks.len()),
-        known => writeln!(f, "{holding} of {} hold; {known} do not and are known to.", checks.len()),
+    let count = |verdict| checks.iter().filter(|check| check.verdict == verdict).count();
+    write!(f, "{holding} of {} hold", checks.len())?;
+    match count(CheckVerdict::ExpectedDeviation) {
+        0 => {}
+        known => write!(f, "; {known} do not and are known to")?,
+    }
+    match count(CheckVerdict::Undecided) {
+        0 => writeln!(f, "."),
+        undecided => writeln!(f, "; no experiment decides {undecided}."),
     }
 }
 

@@ -101,6 +101,9 @@ fn report_compares_a_repeated_table_with_its_published_numbers() {
     let SourceTally { source, tables, numbers, .. } = tally;
     // 24 means and 24 bounds.
     assert_eq!((*source, *tables, numbers.all()), ("Segovia 1996", 1, 48));
+    // Stored counts are of whole sources, and this is one table of one.
+    assert!(page.sources().changes().is_empty());
+    assert_eq!(page.sources().counts_csv().unwrap(), b"");
     assert!(numbers.hold >= 24 && page_html.contains("of 48 published numbers hold"), "{tally}");
 }
 

@@ -34,7 +34,8 @@ Examples:
   carillon reproduce johnstone-4.5 --testbed  as root: what stands there of a testbed is measured anew, in real time
 
 Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown
-with their reason. With --out there is below DIR a folder for each experiment (results and comparison, tables as CSV,
+with their reason. It also exits with 1 if all experiments of a source were repeated and a count of what holds
+differs from the stored one (experiments/published/counts.csv). With --out there is below DIR a folder for each experiment (results and comparison, tables as CSV,
 figures as SVG, PNG and JSON), and index.html, a page of all: the same page as that of --report."
 )]
 pub struct Args {
@@ -133,7 +134,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(report) = report.filter(|_| !args.json) {
         writeln!(stdout, "{}{}", page.sources(), report.display())?;
     }
-    if holds { Ok(()) } else { Err(JobFailed.into()) }
+    if let Some(dir) = args.out.given() {
+        write(&dir.join("counts.csv"), page.sources().counts_csv()?)?;
+    }
+    // The counts are those of the shipped seeds and of recorded measurements.
+    let changes = if args.seed.is_some() || args.testbed { Vec::new() } else { page.sources().changes() };
+    for change in &changes {
+        eprintln!("{change}");
+    }
+    if holds && changes.is_empty() { Ok(()) } else { Err(JobFailed.into()) }
 }
 
 /// Experiments named on the command line, or all shipped ones.

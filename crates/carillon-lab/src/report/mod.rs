@@ -2,6 +2,7 @@
 //!
 //! A report reads results and never runs anything.
 
+mod counts;
 mod document;
 mod folder;
 mod outcome;
@@ -9,6 +10,7 @@ mod page;
 mod sources;
 mod text;
 
+pub use counts::{ChangedCounts, SourceCounts};
 pub use folder::{FolderReport, ReportError};
 pub use page::Page;
 pub use sources::{SourceTally, Sources};

@@ -21,6 +21,8 @@ pub struct SourceTally {
     pub tables: usize,
     /// Number of figures, including figures of studies.
     pub figures: usize,
+    /// Number of experiments that are one figure.
+    plain_figures: usize,
     /// Number of studies.
     pub studies: usize,
     /// Published means and bounds.
@@ -40,6 +42,8 @@ pub struct Tally {
     pub known: usize,
     /// Number that do not hold for no declared reason.
     pub fail: usize,
+    /// Number that no experiment decides.
+    pub undecided: usize,
 }
 
 impl Sources {
@@ -80,6 +84,11 @@ impl Sources {
 }
 
 impl SourceTally {
+    /// Number of experiments.
+    pub fn experiments(&self) -> usize {
+        self.tables + self.studies + self.plain_figures
+    }
+
     fn add(&mut self, id: &'static str, outcome: &Outcome) {
         let (mut numbers, mut claims) = (Tally::default(), Tally::default());
         match outcome {
@@ -100,7 +109,10 @@ impl SourceTally {
                     }
                 }
             }
-            Outcome::Figure(_) => self.figures += 1,
+            Outcome::Figure(_) => {
+                self.figures += 1;
+                self.plain_figures += 1;
+            }
             Outcome::Study(study) => {
                 self.studies += 1;
                 self.figures += study.figures.len();
@@ -109,6 +121,7 @@ impl SourceTally {
                         CheckVerdict::Holds => claims.hold += 1,
                         CheckVerdict::ExpectedDeviation => claims.known += 1,
                         CheckVerdict::DoesNotHold => claims.fail += 1,
+                        CheckVerdict::Undecided => claims.undecided += 1,
                     }
                 }
             }
@@ -123,27 +136,39 @@ impl SourceTally {
     fn row(&self) -> Vec<String> {
         let counts = [self.tables, self.studies, self.figures].map(|count| count.to_string());
         let source = [self.source.to_owned()].into_iter();
-        source.chain(counts).chain([self.numbers, self.claims].iter().flat_map(Tally::texts)).collect()
+        // Published numbers are always decided.
+        let numbers = self.numbers.texts().into_iter().take(3);
+        source.chain(counts).chain(numbers).chain(self.claims.texts()).collect()
     }
 }
 
 impl Tally {
     /// Number of comparisons.
     pub fn all(self) -> usize {
-        self.hold + self.known + self.fail
+        self.hold + self.known + self.fail + self.undecided
     }
 
     fn add(&mut self, other: Tally) {
         self.hold += other.hold;
         self.known += other.known;
         self.fail += other.fail;
+        self.undecided += other.undecided;
     }
 
-    fn texts(&self) -> [String; 3] {
+    fn texts(&self) -> [String; 4] {
+        let Tally { hold, known, fail, undecided } = self;
         match self.all() {
-            0 => ["-".into(), String::new(), String::new()],
-            all => [format!("{} of {all}", self.hold), self.known.to_string(), self.fail.to_string()],
+            0 => ["-".into(), String::new(), String::new(), String::new()],
+            all => [format!("{hold} of {all}"), known.to_string(), fail.to_string(), undecided.to_string()],
         }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { hold, known, fail, undecided } = self;
+        write!(f, "{hold} hold, {known} deviate for stated reasons, {fail} for unknown reasons")?;
+        if *undecided > 0 { write!(f, ", {undecided} undecided") } else { Ok(()) }
     }
 }
 
@@ -164,9 +189,13 @@ impl fmt::Display for SourceTally {
         let fail = numbers.fail + claims.fail;
         write!(
             f,
-            "{source}: {} hold; {known} deviate for stated reasons, {fail} for unknown reasons.",
+            "{source}: {} hold; {known} deviate for stated reasons, {fail} for unknown reasons",
             stated.join(" and ")
-        )
+        )?;
+        match claims.undecided {
+            0 => f.write_str("."),
+            undecided => write!(f, ", {undecided} undecided."),
+        }
     }
 }
 
@@ -178,7 +207,7 @@ impl fmt::Display for Sources {
 }
 
 /// Columns of the table of sources.
-const HEADINGS: [&str; 10] = [
+const HEADINGS: [&str; 11] = [
     "source",
     "tables",
     "studies",
@@ -189,4 +218,5 @@ const HEADINGS: [&str; 10] = [
     "claims that hold",
     "known not to",
     "unexplained",
+    "undecided",
 ];

@@ -134,7 +134,9 @@ impl ClaimsSpec {
                     let verdict = if one.1 == CheckVerdict::Holds { other.1 } else { one.1 };
                     (both(one.0, &other.0), verdict, both(one.2, &other.2))
                 })
-                .unwrap_or_else(|| (String::new(), CheckVerdict::DoesNotHold, "not checked".to_owned()));
+                .unwrap_or_else(|| {
+                    (String::new(), CheckVerdict::Undecided, "no experiment decides it".to_owned())
+                });
             Check { id, claim: text(2), expected, measured, verdict, note }
         });
         Findings { checks: checks.collect(), ..Findings::default() }
