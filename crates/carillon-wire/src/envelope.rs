@@ -49,6 +49,8 @@ pub mod protocol {
     pub const LMS: u8 = 7;
     /// Reliable Multicast Transport Protocol (RMTP).
     pub const RMTP: u8 = 20;
+    /// Reliable Adaptive Multicast Protocol (RAMP).
+    pub const RAMP: u8 = 21;
     /// Scalable Reliable Multicast (SRM).
     pub const SRM: u8 = 8;
     /// Polling feedback (PF).

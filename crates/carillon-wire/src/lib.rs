@@ -23,6 +23,7 @@ pub mod msaw;
 pub mod mtp;
 pub mod pf;
 pub mod pgm;
+pub mod ramp;
 mod reader;
 pub mod reformation;
 pub mod rmtp;

@@ -15,6 +15,7 @@ pub mod mtp;
 pub mod pf;
 pub mod pgm;
 pub mod prmp;
+pub mod ramp;
 pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
@@ -44,6 +45,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &srm::ENTRY,
     &pgm::ENTRY,
     &rmtp::ENTRY,
+    &ramp::ENTRY,
     &snr::ENTRY,
     &dsp::ENTRY,
     &csp::ENTRY,

@@ -1,0 +1,53 @@
+//! RAMP: the Reliable Adaptive Multicast Protocol (Braudes and Zabele, RFC 1458; Koifman and Zabele, INFOCOM 1996).
+//!
+//! Receivers request spans of missing messages at once, and the sender collects requests during the retransmission
+//! hold timer: a message that many request is multicast, another one goes to each requester. In *burst mode* the first
+//! message of each burst asks for acknowledgments and one Idle ends the burst. In *idle mode* the sender multicasts
+//! Idles between bursts, receivers send Idles of their own, and nothing is acknowledged. Each receiver has its own
+//! service: sender-reliable, receiver-reliable or unreliable.
+//!
+//! Sources: RFC 1458, section 4; Johnstone 1997, section II.E.4, for the modes of the 1996 paper. They give neither
+//! formats nor numbers; `docs/protocols/ramp.md` lists this project's decisions. The group authority, router
+//! squelches and quality levels of RFC 1458 are left out.
+
+mod bursts;
+mod channels;
+mod config;
+mod describe;
+mod poll;
+mod rate;
+mod receiver;
+mod repairs;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_wire::ramp::HEADER_LEN;
+
+pub use receiver::RampReceiver;
+pub use sender::RampSender;
+
+/// Registry entry of the Reliable Adaptive Multicast Protocol.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "ramp",
+    family: "receiver-driven requests, acknowledgment for each burst or Idles both ways",
+    summary: "Reliable Adaptive Multicast Protocol: requests, repairs by unicast or multicast, burst and idle mode",
+    reference: "Braudes and Zabele 1993 (RFC 1458); Koifman and Zabele 1996, as in Johnstone 1997",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    format: &carillon_wire::ramp::FORMAT,
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    forge_feedback: Some(carillon_wire::ramp::forge_feedback),
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(RampSender::new(context, settings)?)),
+        Role::Receiver => Ok(Box::new(RampReceiver::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
+    },
+    ..describe::DESCRIBED
+};
