@@ -25,6 +25,8 @@ pub(super) struct Settings {
     /// Number of messages of the application that a member keeps.
     pub history: usize,
     pub streams: u64,
+    /// Rank of the master in MTP.
+    pub master: usize,
     pub patience: FailureTimeout,
     /// Settings of MTP-2; none in MTP.
     pub election: Option<Election>,
@@ -68,6 +70,8 @@ impl Settings {
             hibernation: span("hibernation").max(heartbeat),
             history: history as usize,
             streams: config.count("streams"),
+            // The first view of MTP-2 is the same for all members.
+            master: if has_election { 0 } else { config.count("master") as usize },
             patience: FailureTimeout::new(retention.into(), span("failure_timeout")),
             election: has_election.then(|| Election {
                 resilience: config.count("resilience") as usize,
@@ -176,6 +180,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     HIBERNATION,
     HISTORY,
     STREAMS,
+    Parameter {
+        name: "master",
+        kind: Kind::Count { min: 0, max: 255 },
+        default: "0",
+        doc: "rank of the member that is the master; the last member if there are fewer (Carillon's)",
+    },
     FAILURE_TIMEOUT,
 ];
 

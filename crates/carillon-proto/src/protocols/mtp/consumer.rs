@@ -22,8 +22,12 @@ pub(super) struct Consumer {
     wanted: BTreeMap<u64, Want>,
     /// Members that are asked for their place: answers to `isMember`, by rank and first message asked for.
     answers: BTreeSet<(usize, u64)>,
+    /// Answers about other members: rank, identifier of the other member, and its rank if it is in the web.
+    references: BTreeSet<(usize, u32, Option<usize>)>,
     /// True if the master is to be asked whether it lives.
     probe: bool,
+    /// True if the master is to be told that this member is full.
+    is_full: bool,
     /// True if the length of the log is to be reported to the master (MTP-2).
     report: bool,
     /// True if this member's log confirms acceptance.
@@ -68,7 +72,9 @@ impl Consumer {
             rng,
             wanted: BTreeMap::new(),
             answers: BTreeSet::new(),
+            references: BTreeSet::new(),
             probe: false,
+            is_full: false,
             report: false,
             is_backup,
             reported: (length, context.now),
@@ -125,8 +131,8 @@ impl Consumer {
         }
     }
 
-    /// Handles a refusal (3.2.6): the member no longer keeps the message. `is_final` is true if the master refuses, or is
-    /// refused.
+    /// Handles a refusal (3.2.6): the member no longer keeps the message. `is_final` is true if the master refuses, or
+    /// receives the refusal.
     pub fn on_deny(&mut self, now: Time, message: u64, is_final: bool) {
         if let Some(want) = self.wanted.get_mut(&message) {
             if is_final || want.by_master {
@@ -145,12 +151,19 @@ impl Consumer {
         self.report = self.is_backup;
     }
 
+    /// Handles a question about another member, at the master. `known` is its rank if it is in the web.
+    pub fn on_third_party(&mut self, rank: usize, target: u32, known: Option<usize>) {
+        if self.references.len() < MAX_ANSWERS {
+            self.references.insert((rank, target, known));
+        }
+    }
+
     /// Handles a heartbeat of this member. Returns alarms.
     pub fn on_tick(&mut self, context: &Context, order: &Order, is_master: bool, waits: bool) -> Vec<Alarm> {
         let mut alarms = Vec::new();
         let limit = self.settings.tries();
         for (&message, want) in &mut self.wanted {
-            // The master has each accepted message. It decides on the others, and judges their producers by their tokens.
+            // The master has each accepted message. It decides on the others by the tokens of their producers.
             let is_accepted = order.decision(message) == Some(Status::Accepted);
             if is_accepted && !is_master {
                 match want.by_master {
@@ -163,6 +176,7 @@ impl Consumer {
                 alarms.push(Alarm::Lost(message));
             }
         }
+        self.is_full = !is_master && order.is_crowded(context);
         if !is_master && waits {
             // Decisions that left the acceptance record must be asked for, too.
             let is_behind = order.settled() + HORIZON as u64 <= order.horizon();
@@ -192,7 +206,16 @@ impl Consumer {
             let body = Body::Member(member_id(context.association, context.rank), 0);
             return Some(frame.control_at(context, order, To::Rank(rank), message, body, buf));
         }
+        if let Some((rank, target, known)) = self.references.pop_first() {
+            let age = known.map(|known| own.map_or(0, |own| own.age(context.now, known).as_millis() as u32));
+            let body = age.map_or(Body::NotMember(target), |age| Body::Member(target, age));
+            return Some(frame.control(context, order, To::Rank(rank), body, buf));
+        }
         if own.is_none() {
+            if std::mem::take(&mut self.is_full) {
+                let body = Body::Member(member_id(context.association, context.rank), 0);
+                return Some(frame.with_window(0).control(context, order, To::Rank(master), body, buf));
+            }
             let length = order.log.length();
             if self.is_backup && length > self.reported.0 || std::mem::take(&mut self.report) {
                 self.reported = (length, context.now);

@@ -51,6 +51,11 @@ impl Frame {
         }
     }
 
+    /// Suggests another window in the next packet.
+    pub fn with_window(self, window: u16) -> Self {
+        Frame { window, ..self }
+    }
+
     /// Emits a packet with this acceptance record, on behalf of the member `source`.
     pub fn emit(
         &self,

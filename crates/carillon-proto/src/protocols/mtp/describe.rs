@@ -8,7 +8,10 @@ use crate::blocks::reformation::{ALONE, VIEWS};
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // The transport is abandoned with its master, and any member may be it.
     guarantee: DeliveryGuarantee::Peers { crashes: |_| 0 },
-    trial: draw,
+    trial: |trial| {
+        draw(trial);
+        trial.count("master", 0, 3);
+    },
     states: &[WEB, PRODUCER],
     ..ProtocolEntry::PLAIN
 };

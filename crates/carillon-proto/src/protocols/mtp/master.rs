@@ -1,6 +1,7 @@
 //! The role of the master: grants tokens, decides on messages, and keeps the web synchronised (RFC 1301, 3.2.1).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use carillon_core::{Time, Transmit};
 use carillon_wire::mtp::{Body, Empty, HORIZON, Identifiers, Status, member_id};
@@ -32,6 +33,12 @@ pub(super) struct Master {
     /// Members to ask whether they live, and the number of unanswered questions for each member.
     probes: BTreeSet<usize>,
     silence: Vec<MissedPolls>,
+    /// Time of the last packet of each member.
+    heard: Vec<Time>,
+    /// First message of which the decision was not announced in an empty packet.
+    announced: u64,
+    /// Time until which no token is granted, since a consumer is full.
+    held_until: Time,
     /// True if a decision was not announced.
     has_news: bool,
     /// True if an empty packet is due.
@@ -71,6 +78,9 @@ impl Master {
             backups,
             probes: BTreeSet::new(),
             silence: vec![MissedPolls::default(); context.nodes.len()],
+            heard: vec![context.now; context.nodes.len()],
+            announced: order.next(),
+            held_until: Time::ZERO,
             has_news: false,
             beat: true,
             spoke: false,
@@ -95,9 +105,16 @@ impl Master {
 
     /// Grants tokens: no undecided message may leave the acceptance record.
     pub fn grant(&mut self, context: &mut Context, order: &mut Order, producer: &mut Producer) {
-        while self.may_grant && !self.queue.is_empty() && order.has_room(context, self.next) {
+        let may_grant = self.may_grant && context.now >= self.held_until;
+        while may_grant && !self.queue.is_empty() && order.has_room(context, self.next) {
             let oldest = self.tokens.keys().next().copied().unwrap_or(self.next);
             if self.next - oldest >= HORIZON as u64 {
+                return;
+            }
+            // Consumers keep a message until they know the decision. A group with little memory learns of it at once.
+            let most = (self.settings.history / usize::from(self.settings.batch)).max(1) as u64;
+            if self.next - self.announced >= most {
+                self.beat |= self.has_news;
                 return;
             }
             let Some((rank, _)) = self.take_request() else { return };
@@ -177,10 +194,20 @@ impl Master {
         awaited.iter().filter(|&rank| self.silence[rank].missed(patience, heartbeat)).collect()
     }
 
-    /// Records a packet of this member.
-    pub fn on_alive(&mut self, rank: usize) {
+    /// Records a packet of this member, which suggests this window (3.4).
+    pub fn on_alive(&mut self, now: Time, rank: usize, window: u16) {
         self.silence[rank].heard();
+        self.heard[rank] = now;
         self.probes.remove(&rank);
+        // A full consumer suggests a window of 0 each heartbeat. Tokens wait until it has stopped for one.
+        if window == 0 {
+            self.held_until = now + self.settings.heartbeat.saturating_mul(2);
+        }
+    }
+
+    /// Time for which nothing was heard from a member.
+    pub fn age(&self, now: Time, rank: usize) -> Duration {
+        now.since(self.heard[rank])
     }
 
     /// Rejects the messages of a member that has failed, and takes its tokens back.
@@ -211,7 +238,9 @@ impl Master {
             return Some(frame.control(context, order, To::Rank(rank), body, buf));
         }
         if std::mem::take(&mut self.beat) || (self.has_news && self.settings.is_prompt) {
-            self.has_news = false;
+            // An announcement counts as the packet of this heartbeat.
+            self.spoke |= std::mem::take(&mut self.has_news);
+            self.announced = self.tokens.keys().next().copied().unwrap_or(self.next);
             let empty = if self.is_idle() { Empty::Hibernate } else { Empty::Dally };
             if empty == Empty::Hibernate {
                 frame.heartbeat = self.settings.hibernation.as_millis() as u32;

@@ -343,6 +343,11 @@ impl Order {
         message < self.next + ahead.min(MAX_AHEAD) && unread < self.settings.history as u64
     }
 
+    /// Returns true if the application has not read half of the history.
+    pub fn is_crowded(&self, context: &Context) -> bool {
+        2 * context.waiting() > self.settings.history
+    }
+
     /// First MTP message that is neither in the log nor rejected.
     pub fn next(&self) -> u64 {
         self.next

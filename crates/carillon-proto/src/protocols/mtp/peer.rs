@@ -16,7 +16,7 @@ use super::context::{Context, Frame, INSTANCES, Timer, transport_id};
 use super::master::Master;
 use super::order::{Effect, Entry, Order};
 use super::producer::{NUMBER_LEN, Producer};
-use super::web::{MASTER, Standing, Web};
+use super::web::{Standing, Web};
 use crate::blocks::reformation::{Reformation, Terms};
 use crate::blocks::{Membership, Part, Player, near};
 
@@ -80,7 +80,9 @@ impl MtpPeer {
 
     /// Rank of the master.
     pub(super) fn master_rank(&self) -> usize {
-        self.membership.as_ref().map_or(MASTER, |membership| membership.agreement().view().leader())
+        self.membership
+            .as_ref()
+            .map_or(self.web.master(), |membership| membership.agreement().view().leader())
     }
 
     /// Returns true if this node takes part in the web.
@@ -163,7 +165,7 @@ impl MtpPeer {
             self.consumer.on_master(context.now);
         }
         if let Some(master) = &mut self.master {
-            master.on_alive(from);
+            master.on_alive(context.now, from, header.window);
         }
         self.order.on_record(context.now, message, &header.acceptance.status);
         if !matches!(body, Body::Data(..)) {
@@ -202,9 +204,17 @@ impl MtpPeer {
                 self.order.see(message + 1);
                 self.producer.on_token(context, &self.order, message);
             }
-            (Body::IsMember(_), _) => {
+            (Body::IsMember(target), master) => {
                 context.received("ismember_request", message);
-                self.consumer.on_question(from, message);
+                let is_master = master.is_some();
+                match rank_of(context, target) {
+                    Some(rank) if rank == context.rank => self.consumer.on_question(from, message),
+                    rank if is_master => {
+                        let known = rank.filter(|&rank| self.membership.is_some() || self.web.knows(rank));
+                        self.consumer.on_third_party(from, target, known);
+                    }
+                    _ => context.events.dropped(DropReason::OutOfWindow),
+                }
             }
             (Body::Member(..) | Body::NotMember(_), _) => context.received(body.name(), message),
             (Body::Held(length), Some(master)) => {
@@ -272,7 +282,7 @@ impl MtpPeer {
             let before = self.web.standing();
             self.web.on_heartbeat(context);
             if self.web.standing() == Standing::Left && before != Standing::Left {
-                context.events.member_lost(context.nodes[MASTER]);
+                context.events.member_lost(context.nodes[self.web.master()]);
                 return self.leave(context);
             }
         }
@@ -301,8 +311,8 @@ impl MtpPeer {
                 self.order.deliver(context);
             }
             // Without its master the transport is abandoned.
-            None if rank == MASTER => {
-                context.events.member_lost(context.nodes[MASTER]);
+            None if rank == self.web.master() => {
+                context.events.member_lost(context.nodes[self.web.master()]);
                 self.web.abandon();
                 self.leave(context);
             }
@@ -392,6 +402,7 @@ impl MtpPeer {
         }
         let waits = self.consumer.waits()
             || self.producer.is_waiting()
+            || self.order.is_crowded(context)
             || self.order.waits()
             || !self.order.outbox.is_empty();
         let asks = self.membership.is_none() && self.web.waits() && self.master.is_none();

@@ -12,13 +12,12 @@ use super::order::Order;
 use crate::blocks::MissedPolls;
 use crate::blocks::reformation::To;
 
-/// Rank of the master, which takes the web's address first.
-pub(super) const MASTER: usize = 0;
-
 /// Membership of one node.
 #[derive(Debug)]
 pub(super) struct Web {
     settings: Settings,
+    /// Rank of the master.
+    master: usize,
     standing: Standing,
     /// Join or quit request that is due.
     is_due: bool,
@@ -67,11 +66,14 @@ impl Standing {
 impl Web {
     /// Creates the membership of a node before it has joined.
     pub fn new(context: &Context, settings: &Settings, is_rejoining: bool) -> Self {
-        let is_master = context.rank == MASTER && !is_rejoining;
+        // The master takes the web's address first. All members agree on it before the session.
+        let master = settings.master.min(context.nodes.len() - 1);
+        let is_master = context.rank == master && !is_rejoining;
         let mut expected = Ranks::below(context.nodes.len());
-        expected.remove(MASTER);
+        expected.remove(master);
         Web {
             settings: settings.clone(),
+            master,
             standing: if is_master { Standing::Master } else { Standing::Joining },
             is_due: !is_master,
             tries: MissedPolls::default(),
@@ -95,17 +97,17 @@ impl Web {
                 self.forget(context, from);
                 self.quits.push((from, true));
             }
-            (Standing::Joining, Body::Join(Reply::Confirm, _)) if from == MASTER => {
+            (Standing::Joining, Body::Join(Reply::Confirm, _)) if from == self.master => {
                 self.standing = Standing::Member;
                 self.tries.heard();
                 order.begin_at(message);
             }
-            (Standing::Joining, Body::Join(Reply::Deny, _)) if from == MASTER => {
+            (Standing::Joining, Body::Join(Reply::Deny, _)) if from == self.master => {
                 self.standing = Standing::Left
             }
             // Banishment, or the master ends the web.
-            (Standing::Member, Body::Quit(false, _)) if from == MASTER => self.standing = Standing::Left,
-            (Standing::Quitting, Body::Quit(..)) if from == MASTER => self.standing = Standing::Left,
+            (Standing::Member, Body::Quit(false, _)) if from == self.master => self.standing = Standing::Left,
+            (Standing::Quitting, Body::Quit(..)) if from == self.master => self.standing = Standing::Left,
             _ => context.events.dropped(DropReason::OutOfWindow),
         }
         self.quits.truncate(MAX_QUITS);
@@ -188,7 +190,7 @@ impl Web {
             }
             Standing::Quitting => {
                 let body = Body::Quit(false, member_id(context.association, context.rank));
-                Some(frame.control(context, order, To::Rank(MASTER), body, buf))
+                Some(frame.control(context, order, To::Rank(self.master), body, buf))
             }
             _ => None,
         }
@@ -228,6 +230,16 @@ impl Web {
     /// Returns true if this node waits for an answer, or members are expected.
     pub fn waits(&self) -> bool {
         matches!(self.standing, Standing::Joining | Standing::Quitting) || !self.expected.is_empty()
+    }
+
+    /// Rank of the master.
+    pub fn master(&self) -> usize {
+        self.master
+    }
+
+    /// Returns true if a member has joined, as far as the master knows.
+    pub fn knows(&self, rank: usize) -> bool {
+        self.joined.contains(rank)
     }
 
     /// Standing of this node.

@@ -104,7 +104,7 @@ fn web_is_abandoned_without_its_master() {
     assert_eq!(member.at(60_000), NO_PACKETS);
 }
 
-/// With NAK spreading a consumer waits up to `retention` - 2 heartbeats more.
+/// 3.2.4: a consumer with NAK spreading waits up to `retention` - 2 heartbeats more.
 #[test]
 fn nak_spreading_delays_requests_at_random() {
     let waits = |spreading| {

@@ -73,3 +73,26 @@ fn lost_last_message_is_recovered() {
         report.check_reliable().unwrap_or_else(|error| panic!("{}: {error}", entry.name));
     }
 }
+
+/// 3.4: a consumer with a full buffer suggests a smaller window. The master grants no tokens meanwhile.
+#[test]
+fn slow_application_holds_tokens_up() {
+    for entry in [&ENTRY, &MTP2_ENTRY] {
+        let slow = group(entry).senders(3).messages(60).pace(10 * MS).set("history", "64").set("queue", "4");
+        let report = slow.set("retention", "20").run();
+        report.check_reliable().unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+        let unread = report.receivers.iter().map(|received| received.deliveries.len()).max();
+        assert_eq!(unread, Some(180));
+    }
+}
+
+/// Any member may be the master.
+#[test]
+fn every_member_may_be_the_master() {
+    for master in ["1", "3", "200"] {
+        let report = group(&ENTRY).senders(2).messages(20).set("master", master).run();
+        report.check_reliable().unwrap();
+        let requests = if master == "1" { 20 } else { 40 };
+        assert_eq!(count(&report, "token_request"), requests, "master {master}");
+    }
+}

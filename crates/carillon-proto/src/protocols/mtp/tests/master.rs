@@ -187,3 +187,15 @@ fn idle_web_hibernates() {
     let all: Vec<usize> = (1..=5).map(|second| beats(master.at(second * 1000))).collect();
     assert_eq!(all[2..], [1, 1, 1]);
 }
+
+/// 3.4.3: the master answers questions about other members.
+#[test]
+fn question_about_another_member_is_answered() {
+    let mut master = Member::new(0, &[]);
+    let (known, strange) = (member_id(ASSOCIATION, 1), member_id(ASSOCIATION, 9));
+    master.at(150);
+    let sent = master.receive(2, record(0, 0, ""), Body::IsMember(known));
+    assert_eq!(sent, [format!("ismember_confirm 0.0 aaa of {known:08x} age 150 to rank 2")]);
+    let sent = master.receive(2, record(0, 0, ""), Body::IsMember(strange));
+    assert_eq!(sent, [format!("ismember_deny 0.0 aaa of {strange:08x} to rank 2")]);
+}
