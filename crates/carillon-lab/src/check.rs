@@ -33,7 +33,7 @@ pub enum CheckVerdict {
     ExpectedDeviation,
     /// The measured value does not agree, for no known reason.
     DoesNotHold,
-    /// Nothing is measured: no experiment decides the claim.
+    /// No experiment decides the claim.
     Undecided,
 }
 

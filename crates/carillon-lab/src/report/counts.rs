@@ -1,4 +1,4 @@
-//! Stored counts of what holds of each source, so that a run of all experiments says what has changed.
+//! Stored counts of the numbers and claims of each source that hold, so that a run of all experiments reports changes.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -85,7 +85,7 @@ impl Sources {
         complete.map(SourceCounts::of)
     }
 
-    /// Sources of which every shipped experiment was added, and whose counts differ from the stored ones.
+    /// Sources of which every shipped experiment was added, if their counts differ from the stored ones.
     pub fn changes(&self) -> Vec<ChangedCounts> {
         changes(self.complete(), &STORED)
     }
