@@ -56,15 +56,19 @@ impl Outbox {
         if self.finished {
             return Err(OfferError::Finished);
         }
-        if payload.len() > self.max_payload {
-            return Err(OfferError::TooLarge { len: payload.len(), max: self.max_payload });
-        }
+        self.check(&payload)?;
         // A message with a place stays here until its delivery, but need not take room in the window.
         let counts = |own: &&Own| self.until == Until::Delivered || !own.ordered;
         if self.messages.iter().filter(counts).count() >= self.window {
             return Err(OfferError::Full);
         }
         Ok(self.messages.push(Own { payload, due: true, ordered: false, sent: None, tries: 0 }))
+    }
+
+    /// Checks that a message is small enough.
+    pub fn check(&self, payload: &Bytes) -> Result<(), OfferError> {
+        let (len, max) = (payload.len(), self.max_payload);
+        if len > max { Err(OfferError::TooLarge { len, max }) } else { Ok(()) }
     }
 
     /// Declares that no more messages will be offered.
@@ -105,6 +109,13 @@ impl Outbox {
         own.due = true;
         own.tries += 1;
         own.tries
+    }
+
+    /// Marks a message in flight to be repeated, since a member has requested it.
+    pub fn demand(&mut self, number: u64) {
+        if let Some(own) = self.messages.get_mut(number).filter(|own| own.sent.is_some()) {
+            own.due = true;
+        }
     }
 
     /// Resets the repetitions: the ordering node is alive.

@@ -7,26 +7,26 @@ use bytes::Bytes;
 /// Messages of each member that wait for a place, and the member that is next in turn. The protocol bounds their
 /// number.
 #[derive(Clone, Debug)]
-pub struct Unplaced {
+pub struct Unplaced<M = Bytes> {
     /// Messages of each member, by number.
-    waiting: Vec<BTreeMap<u64, Bytes>>,
+    waiting: Vec<BTreeMap<u64, M>>,
     /// Member that got the last place: all others come first.
     turn: usize,
 }
 
-impl Unplaced {
+impl<M: Clone> Unplaced<M> {
     /// Creates an empty set for a group of this size.
     pub fn new(members: usize) -> Self {
         Unplaced { waiting: vec![BTreeMap::new(); members], turn: 0 }
     }
 
     /// Stores a message. Returns true if it is new.
-    pub fn keep(&mut self, source: usize, number: u64, payload: Bytes) -> bool {
-        self.waiting[source].insert(number, payload).is_none()
+    pub fn keep(&mut self, source: usize, number: u64, message: M) -> bool {
+        self.waiting[source].insert(number, message).is_none()
     }
 
     /// Removes a message that got its place.
-    pub fn take(&mut self, source: usize, number: u64) -> Option<Bytes> {
+    pub fn take(&mut self, source: usize, number: u64) -> Option<M> {
         self.waiting[source].remove(&number)
     }
 
@@ -52,13 +52,18 @@ impl Unplaced {
 
     /// First member in turn for which `is_ready` holds.
     pub fn in_turn(&self, mut is_ready: impl FnMut(usize) -> bool) -> Option<usize> {
-        let members = self.waiting.len();
+        self.turns().find(|&source| is_ready(source))
+    }
+
+    /// Members in turn.
+    pub fn turns(&self) -> impl Iterator<Item = usize> + use<M> {
+        let (members, turn) = (self.waiting.len(), self.turn);
         // The member with the last place comes last, so that no busy member starves the others.
-        (1..=members).map(|step| (self.turn + step) % members).find(|&source| is_ready(source))
+        (1..=members).map(move |step| (turn + step) % members)
     }
 
     /// Message that waits for a place.
-    pub fn get(&self, source: usize, number: u64) -> Option<&Bytes> {
+    pub fn get(&self, source: usize, number: u64) -> Option<&M> {
         self.waiting[source].get(&number)
     }
 

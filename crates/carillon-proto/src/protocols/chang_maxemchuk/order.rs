@@ -8,9 +8,9 @@ use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
 use super::context::{Context, Timer};
-use super::log::{Early, Entry, Transfers};
+use super::log::{Early, Entry};
 use crate::blocks::reformation::{To, View};
-use crate::blocks::{MAX_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
+use crate::blocks::{MAX_MESSAGES, OrderLog, Outbox, TokenPasses, Unplaced, Until, ViewOrder};
 
 /// Total order of the present token list, and the messages that wait for a position in it.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Order {
     pub view: View,
     pub log: OrderLog<Entry, Early>,
     /// Transfers of the token, counted from the acknowledgments of this list in the log.
-    pub transfers: Transfers,
+    pub transfers: TokenPasses<Ack>,
     inbox: Unplaced,
     /// Number of timestamps beyond the log for which an acknowledgment is kept. A source may send the same number of
     /// further messages, because it may know acknowledgments that this site has not received.
@@ -59,7 +59,7 @@ impl Order {
             settings,
             view,
             log: OrderLog::new(sites),
-            transfers: Transfers::new(sites),
+            transfers: TokenPasses::new(sites),
             inbox: Unplaced::new(sites),
             ahead,
             outbox,
@@ -137,7 +137,7 @@ impl Order {
     /// Appends an entry, which gives its message its position.
     pub fn append(&mut self, context: &mut Context, ack: Ack, payload: Bytes) {
         debug_assert_eq!(ack.timestamp, self.log.length(), "timestamps are given without gaps");
-        let transfers = self.transfers.on_ack(ack);
+        let transfers = self.transfers.on_entry(ack);
         self.log.push(Entry { ack, payload, transfers });
         if let Some(Id { source, number }) = ack.message {
             self.inbox.take(source.into(), number);
@@ -290,7 +290,7 @@ impl Order {
 
     /// Starts a new view: all sites of the list hold the whole log.
     fn begin_view(&mut self) {
-        self.transfers = Transfers::new(self.transfers.confirmed.len());
+        self.transfers = TokenPasses::new(self.transfers.confirmed.len());
         self.log.early_mut().clear();
         self.log.iter_mut().for_each(|entry| entry.transfers = 0);
     }
