@@ -16,7 +16,7 @@ local SESSION, RRA, CARILLON = 0, 3, 50
 local PROTOCOLS = {
   [0] = "session", [1] = "msaw", [2] = "mbap", [3] = "rra", [4] = "sequencer", [5] = "erramilli-singh",
   [6] = "chang-maxemchuk", [7] = "lms", [8] = "srm", [9] = "kfold", [20] = "rmtp", [21] = "ramp", [30] = "pf", [31] = "ff",
-  [32] = "prmp", [40] = "snr", [41] = "dsp", [42] = "csp", [43] = "cp", [50] = "carillon", [250] = "doctor",
+  [32] = "prmp", [40] = "snr", [41] = "dsp", [42] = "csp", [43] = "cp", [50] = "carillon", [60] = "rmp", [250] = "doctor",
 }
 local SESSION_TYPES = {
   [1] = "INVITE", [2] = "JOIN", [3] = "WELCOME", [4] = "REFUSE", [5] = "PROGRESS", [6] = "REPORT",

@@ -69,6 +69,8 @@ pub mod protocol {
     pub const CP: u8 = 43;
     /// Carillon's own delivery protocol.
     pub const CARILLON: u8 = 50;
+    /// Reliable Multicast Protocol (RMP).
+    pub const RMP: u8 = 60;
     /// Path diagnosis between machines (`carillon doctor`).
     pub const DOCTOR: u8 = 250;
 }

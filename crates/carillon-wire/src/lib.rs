@@ -26,6 +26,7 @@ pub mod pgm;
 pub mod ramp;
 mod reader;
 pub mod reformation;
+pub mod rmp;
 pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
