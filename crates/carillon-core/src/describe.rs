@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use crate::{AssociationId, Config, Duration, Input, MessageId, Parameter, Rng};
+use crate::{AssociationId, Config, Duration, Input, MessageId, Order, Parameter, Rng};
 
 /// Packet format of a protocol.
 #[derive(Debug)]
@@ -200,6 +200,19 @@ pub enum DeliveryGuarantee {
     },
     /// No repair: delivered messages are unaltered, in order and unique, and receivers report each gap.
     BestEffort,
+}
+
+/// Delivery service of one message, in a protocol in which senders choose it for each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageService {
+    /// False if the message may be lost.
+    pub is_reliable: bool,
+    /// Order in which it is delivered: total among the messages with total order; in the order of its source after all
+    /// reliable messages of the source that are not delivered on arrival; or on arrival.
+    pub order: Order,
+    /// Number of crashes that its delivery survives: if no more members crash, every live member delivers what any
+    /// member has delivered. Without crashes, and for messages of live senders, delivery does not depend on it.
+    pub crashes: u32,
 }
 
 /// Network on which a suite tries a protocol.

@@ -34,8 +34,8 @@ pub use addresses::{AddressBook, Addresses, NumberedAddresses};
 pub use bytes::{Bytes, BytesMut};
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
 pub use describe::{
-    ANY_STATE, DeliveryGuarantee, FeedbackForger, Forgery, Format, Golden, ObservedState, PSEUDO_STATE,
-    PacketKind, PacketSummary, ParsedPacket, Remainder, States, Trial, TrialNetwork,
+    ANY_STATE, DeliveryGuarantee, FeedbackForger, Forgery, Format, Golden, MessageService, ObservedState,
+    PSEUDO_STATE, PacketKind, PacketSummary, ParsedPacket, Remainder, States, Trial, TrialNetwork,
 };
 pub use drain::{Host, check_early, drain};
 pub use event::{DropReason, Event, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};

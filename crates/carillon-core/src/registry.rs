@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::{
     Addresses, AssociationId, BitRate, Config, ConfigError, DeliveryGuarantee, FeedbackForger, Format,
-    GroupId, HelperTable, Helpers, Machine, NodeId, Parameter, Role, Seeds, States, Trial,
+    GroupId, HelperTable, Helpers, Machine, MessageService, NodeId, Parameter, Role, Seeds, States, Trial,
 };
 
 /// Protocol: description and constructor.
@@ -74,6 +74,9 @@ pub struct ProtocolEntry {
     pub orders_members: bool,
     /// Delivery guarantee.
     pub guarantee: DeliveryGuarantee,
+    /// Service of the message with this number in a group of `nodes` nodes, with these settings, if senders choose it
+    /// for each message. Otherwise all messages have that of the guarantee.
+    pub service: Option<fn(settings: &Config, nodes: u32, number: u64) -> MessageService>,
     /// Draws settings with which the guarantee holds under the conditions of a trial.
     pub trial: fn(&mut Trial<'_>),
     /// State machines, as its page draws them.
@@ -153,6 +156,7 @@ impl ProtocolEntry {
         forge_feedback: None,
         orders_members: false,
         guarantee: DeliveryGuarantee::BestEffort,
+        service: None,
         trial: |_| {},
         states: &[],
         timers: &[],

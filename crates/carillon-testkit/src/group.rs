@@ -14,7 +14,7 @@ use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
 use crate::checked_machine::CheckedMachine;
 use crate::heap;
 use crate::metered_machine::MeteredMachine;
-use crate::oracle::{Contents, MessageSource, Oracle, Received};
+use crate::oracle::{Contents, MessageSource, Oracle, Received, Services};
 use crate::report::{Recorder, Report};
 use crate::star::{Link, Star};
 
@@ -335,6 +335,7 @@ impl Group {
             messages: self.messages,
             senders: self.sending().collect(),
             order: self.entry.order_with(&self.settings),
+            services: self.services(),
             confirmed: self.entry.confirms(&self.settings),
             crashed,
             receivers: read(lives),
@@ -346,6 +347,12 @@ impl Group {
             datagrams,
             peaks: self.memory.map_or(Vec::new(), |_| (1..=nodes as usize).map(heap::peak).collect()),
         }
+    }
+
+    /// Service of each message, if messages differ.
+    fn services(&self) -> Option<Services> {
+        let service = self.entry.service?;
+        Some((0..self.messages).map(|number| service(&self.settings, self.receivers + 1, number)).collect())
     }
 
     fn are_peers(&self) -> bool {
@@ -388,6 +395,10 @@ impl Group {
             let oracle = if self.entry.confirms(&self.settings) { oracle } else { oracle.with_gaps() };
             let as_they_come = self.entry.order_with(&self.settings) == Order::Arrival;
             let oracle = if as_they_come { oracle.in_any_order() } else { oracle };
+            let oracle = match self.services() {
+                Some(services) => oracle.with_services(&services),
+                None => oracle,
+            };
             lives.push(oracle.received());
             oracle
         };

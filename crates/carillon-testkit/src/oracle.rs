@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{Application, Delivery, Machine, MessageId, NodeId, OfferError, Seeds, SeqSet, Time};
+use carillon_core::{
+    Application, Delivery, Machine, MessageId, MessageService, NodeId, OfferError, Order, Seeds, SeqSet, Time,
+};
 
 use crate::exercise;
 
@@ -153,6 +155,31 @@ struct Known {
     gaps: bool,
     /// Numbers received, if messages may come in any order.
     came: Option<SeqSet>,
+    /// Service of each message, if messages differ.
+    services: Option<Services>,
+    /// Number after the last message that was not delivered on arrival, if messages differ; `None` if any may be the
+    /// first.
+    ordered: Option<u64>,
+}
+
+/// Service of each message of a run, by number.
+pub type Services = Arc<[MessageService]>;
+
+impl Known {
+    /// Notes an ordered message, and returns a message that had to be delivered on the other side of it.
+    fn overtaken(&mut self, number: u64) -> Option<u64> {
+        let services = self.services.clone()?;
+        let waits = |number: &u64| {
+            let service = services[*number as usize];
+            service.is_reliable && service.order != Order::Arrival
+        };
+        if !waits(&number) {
+            return None;
+        }
+        let from = self.ordered.unwrap_or(number);
+        self.ordered = Some(from.max(number + 1));
+        if number < from { Some(from - 1) } else { (from..number).find(waits) }
+    }
 }
 
 /// Application that takes the deliveries of one receiver and checks them.
@@ -169,7 +196,19 @@ pub struct Oracle {
 impl Oracle {
     /// Oracle of `node` for messages from `source`. Take [`Oracle::received`] before the run.
     pub fn new(node: NodeId, source: NodeId, contents: Contents, pace: Duration) -> Self {
-        Oracle::over(node, vec![Known { source, contents, next: Some(0), gaps: false, came: None }], pace)
+        Oracle::over(
+            node,
+            vec![Known {
+                source,
+                contents,
+                next: Some(0),
+                gaps: false,
+                came: None,
+                services: None,
+                ordered: Some(0),
+            }],
+            pace,
+        )
     }
 
     /// Oracle of `node` for messages of several sources, with the [`Contents::of`] each.
@@ -179,14 +218,21 @@ impl Oracle {
         contents: &Contents,
         pace: Duration,
     ) -> Self {
-        let known =
-            |source| Known { source, contents: contents.of(source), next: Some(0), gaps: false, came: None };
+        let known = |source| Known {
+            source,
+            contents: contents.of(source),
+            next: Some(0),
+            gaps: false,
+            came: None,
+            services: None,
+            ordered: Some(0),
+        };
         Oracle::over(node, sources.map(known).collect(), pace)
     }
 
     /// Accepts any first message of each source, for a node that joins late.
     pub fn from_anywhere(mut self) -> Self {
-        self.known.iter_mut().for_each(|known| known.next = None);
+        self.known.iter_mut().for_each(|known| (known.next, known.ordered) = (None, None));
         self
     }
 
@@ -200,6 +246,14 @@ impl Oracle {
     /// Accepts messages in any order, each once.
     pub fn in_any_order(mut self) -> Self {
         self.known.iter_mut().for_each(|known| known.came = Some(SeqSet::new()));
+        self
+    }
+
+    /// Accepts each message once, in the order that its service demands.
+    pub fn with_services(mut self, services: &Services) -> Self {
+        for known in &mut self.known {
+            (known.came, known.services) = (Some(SeqSet::new()), Some(services.clone()));
+        }
         self
     }
 
@@ -230,6 +284,10 @@ impl Oracle {
                 return complain(received, format!("delivers message {} of {source} again", message.0));
             }
             expected = delivery.message.0;
+            if let Some(earlier) = known.overtaken(expected) {
+                let source = delivery.source;
+                complain(received, format!("delivers message {expected} of {source} before {earlier}"));
+            }
         } else if known.gaps {
             // A gap is allowed, an earlier message is not.
             expected = expected.max(delivery.message.0);

@@ -1,10 +1,13 @@
 //! Result of a group's run, and checks of the protocol's guarantee.
 
+use std::collections::BTreeSet;
+
 use carillon_core::{
-    Bytes, Dest, DropReason, Event, MessageId, NodeId, Observer, Order, Outcome, Time, TraceEvent,
+    Bytes, Dest, DropReason, Event, MessageId, MessageService, NodeId, Observer, Order, Outcome, Time,
+    TraceEvent,
 };
 
-use crate::oracle::Received;
+use crate::oracle::{Received, Services};
 
 /// Datagram as it left a node.
 #[derive(Clone, Debug)]
@@ -47,6 +50,8 @@ pub struct Report {
     pub senders: Vec<NodeId>,
     /// Order of delivery with these settings.
     pub order: Order,
+    /// Service of each message by its number, if senders choose it for each message.
+    pub services: Option<Services>,
     /// True if senders learn what has arrived.
     pub confirmed: bool,
     /// Crashed nodes.
@@ -80,14 +85,12 @@ impl Report {
     }
 
     /// Checks the total order at all members. The deliveries of a crashed member must be a prefix of the deliveries
-    /// of the live ones, or equal.
+    /// of the live ones, or equal, up to the last one that survives as many crashes.
     fn check_one_order(&self) -> Result<(), String> {
-        let Some(longest) = self.receivers.iter().max_by_key(|received| received.deliveries.len()) else {
-            return Ok(());
-        };
-        let order = longest.order();
-        for received in &self.receivers {
-            let own = received.order();
+        let orders: Vec<_> = self.receivers.iter().map(|received| self.lasting_order(received)).collect();
+        let longest = orders.iter().zip(&self.receivers).max_by_key(|(order, _)| order.len());
+        let Some((order, longest)) = longest else { return Ok(()) };
+        for (received, own) in self.receivers.iter().zip(&orders) {
             if let Some(at) = (0..own.len()).find(|&at| own[at] != order[at]) {
                 let (here, there) = (received.node, longest.node);
                 let (a, b) = (own[at], order[at]);
@@ -95,11 +98,61 @@ impl Report {
             }
         }
         for received in &self.rejoined {
-            let own = received.order();
+            let own = self.total_order(received);
             let Some(first) = own.first() else { continue };
             let from = order.iter().position(|message| message == first);
             if !from.is_some_and(|from| order[from..].starts_with(&own)) {
                 return Err(format!("{}, come back, delivered {own:?}, another order", received.node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deliveries of the messages with total order.
+    fn total_order(&self, received: &Received) -> Vec<(NodeId, MessageId)> {
+        let mut order = received.order();
+        order.retain(|(_, message)| self.service(message.0).order == Order::Total);
+        order
+    }
+
+    /// Deliveries with total order that must agree with those of the live members: all of a live member, and of a
+    /// crashed one those up to the last that survives as many crashes.
+    fn lasting_order(&self, received: &Received) -> Vec<(NodeId, MessageId)> {
+        let mut order = self.total_order(received);
+        if self.crashed.contains(&received.node) {
+            let survives = |(_, message): &(NodeId, MessageId)| self.survives(message.0);
+            let lasting = order.iter().rposition(survives).map_or(0, |last| last + 1);
+            order.truncate(lasting);
+        }
+        order
+    }
+
+    /// Service of the message with this number.
+    fn service(&self, number: u64) -> MessageService {
+        match &self.services {
+            Some(services) => services[number as usize],
+            None => MessageService { is_reliable: true, order: self.order, crashes: u32::MAX },
+        }
+    }
+
+    /// Returns true if the delivery of the message with this number survives the crashes of the run.
+    fn survives(&self, number: u64) -> bool {
+        self.service(number).crashes >= self.crashed.len() as u32
+    }
+
+    /// Checks that every live member delivered each message that any member has delivered and that survives the
+    /// crashes of the run.
+    fn check_nothing_lost(&self) -> Result<(), String> {
+        let delivered: BTreeSet<_> = self.receivers.iter().flat_map(Received::order).collect();
+        let lasting = |(_, message): &(NodeId, MessageId)| {
+            self.service(message.0).order == Order::Total && self.survives(message.0)
+        };
+        let lasting: BTreeSet<_> = delivered.into_iter().filter(lasting).collect();
+        for received in self.receivers.iter().filter(|received| !self.crashed.contains(&received.node)) {
+            let own: BTreeSet<_> = received.order().into_iter().collect();
+            if let Some((source, message)) = lasting.difference(&own).next() {
+                let node = received.node;
+                return Err(format!("{message} of {source} was delivered elsewhere and is lost at {node}"));
             }
         }
         Ok(())
@@ -119,9 +172,17 @@ impl Report {
             let crashed = self.crashed.contains(&sender);
             let mut shared = None;
             for received in self.receivers.iter().filter(|received| self.must_deliver(received, sender)) {
-                let (node, got) = (received.node, received.count_of(sender));
+                let total = self.order == Order::Total;
+                // Of a crashed sender, the live members agree on the messages with total order.
+                let counts = |number: u64| {
+                    let service = self.service(number);
+                    service.is_reliable && (!crashed || !total || service.order == Order::Total)
+                };
+                let from_sender = received.deliveries.iter().filter(|delivery| delivery.source == sender);
+                let got = from_sender.filter(|delivery| counts(delivery.message.0)).count() as u64;
+                let node = received.node;
                 let wanted = match (crashed, self.order) {
-                    (false, _) => self.messages,
+                    (false, _) => (0..self.messages).filter(|&number| counts(number)).count() as u64,
                     (true, Order::Total) => *shared.get_or_insert(got),
                     (true, Order::Source | Order::Arrival) => got,
                 };
@@ -141,13 +202,7 @@ impl Report {
             }
         }
         if self.order == Order::Total {
-            // Live members have everything that crashed ones delivered: no crashed member delivered more.
-            let living = self.receivers.iter().filter(|r| !self.crashed.contains(&r.node));
-            let got = living.map(|received| received.deliveries.len()).min();
-            let most = self.receivers.iter().map(|received| received.deliveries.len()).max();
-            if got < most {
-                return Err(format!("a message that was delivered is lost: {got:?} of {most:?}"));
-            }
+            self.check_nothing_lost()?;
         }
         let mut lost = self.events.iter().filter_map(|event| match event.event {
             Event::MemberLost { member } if !self.crashed.contains(&member) => Some((event.node, member)),

@@ -1,12 +1,14 @@
 //! Protocols of peers.
 
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
     Config, DeliveryGuarantee, Event, NodeId, Probability, ProtocolEntry, Rng, Seeds, TrialNetwork,
 };
 use carillon_sim::LanConfig;
+use carillon_sim::graph::{GraphConfig, Link as GraphLink, LossModel, Topology};
 use carillon_testkit::{Group, Link, Report};
 
 use super::{lossy, run_test, same, with_drawn_settings};
@@ -50,6 +52,13 @@ fn delivers_nothing_wrong_whatever_crashes() {
 }
 
 #[test]
+fn survives_a_partition_of_as_many_members() {
+    run_test("peers::survives_a_partition_of_as_many_members", peers, 15, |entry, survives, seed| {
+        Suite { entry, survives }.partition(seed)
+    });
+}
+
+#[test]
 fn is_the_same_for_the_same_seed() {
     run_test("peers::is_the_same_for_the_same_seed", peers, 3, |entry, survives, seed| {
         Suite { entry, survives }.same(seed)
@@ -59,7 +68,13 @@ fn is_the_same_for_the_same_seed() {
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
     let Some(survives) = peers(&entry.guarantee) else { return Ok(()) };
     let suite = Suite { entry, survives };
-    let tests = [Suite::lossy_links, Suite::lossy_ethernet, Suite::crashes, Suite::too_many_crashes];
+    let tests = [
+        Suite::lossy_links,
+        Suite::lossy_ethernet,
+        Suite::crashes,
+        Suite::too_many_crashes,
+        Suite::partition,
+    ];
     tests.into_iter().try_for_each(|test| test(&suite, seed))
 }
 
@@ -150,6 +165,36 @@ impl Suite {
         let more = (1 + rng.below(nodes.into()) as u32).max(crashes + 1).min(nodes);
         let group = group.all_links(lossy(&mut rng, 0.1)).limit(Duration::from_secs(60));
         crashing(group, nodes, more, &mut rng).run().check_safety()
+    }
+
+    /// A part of the group, no larger than the number of crashes that the protocol survives, is cut off for good. For
+    /// the other members it has crashed. What it delivers until then and afterwards must agree with their deliveries,
+    /// as far as the guarantee holds for crashed members.
+    fn partition(&self, seed: u64) -> Result<(), String> {
+        let mut rng = Seeds::new(seed).stream("peers.partition");
+        let nodes = 3 + rng.below(6) as u32;
+        let cut = (self.survives)(nodes).min(1 + rng.below(3) as u32);
+        let group = Group::new(self.entry, seed).receivers(nodes - 1).messages(3 + rng.below(15));
+        let group = group.senders(1 + rng.below((nodes - cut).into()) as u32).afterwards(WATCH_TIME);
+        // Two routers, each with its part of the group; their link fails.
+        let (near, far) = (NodeId(nodes), NodeId(nodes + 1));
+        let mut topology = Topology::new(nodes as usize + 2);
+        let delay = Duration::from_micros(100 + rng.below(3_000));
+        topology.add_link(GraphLink::new([near, far], delay));
+        for node in 0..nodes {
+            let router = if node < nodes - cut { near } else { far };
+            topology.add_link(GraphLink::new([NodeId(node), router], delay));
+        }
+        topology.sources = vec![NodeId(0)];
+        topology.receivers = (1..nodes).map(NodeId).collect();
+        let group = self.with_drawn_settings(group, nodes, cut, &mut rng);
+        let group = group.link_up(0, false, Duration::from_micros(rng.below(300_000)));
+        let loss = LossModel::Bernoulli(Probability::new(rng.unit() * 0.02).expect("less than one"));
+        let mut report = group.run_graph(Arc::new(topology), GraphConfig::default(), loss);
+        let is_cut_off = |node: NodeId| node.0 >= nodes - cut;
+        report.crashed = (0..nodes).map(NodeId).filter(|&node| is_cut_off(node)).collect();
+        report.events.retain(|event| !is_cut_off(event.node));
+        report.check_reliable()
     }
 
     /// Equal seeds give equal runs.
