@@ -16,6 +16,7 @@ pub mod pf;
 pub mod pgm;
 pub mod prmp;
 pub mod ramp;
+pub mod rmp;
 pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
@@ -44,6 +45,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &lms::ENTRY,
     &srm::ENTRY,
     &pgm::ENTRY,
+    &rmp::ENTRY,
     &rmtp::ENTRY,
     &ramp::ENTRY,
     &snr::ENTRY,

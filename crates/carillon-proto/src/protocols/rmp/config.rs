@@ -1,0 +1,220 @@
+//! Parameters of the protocol and the settings that a member derives from them.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
+
+use super::service::Service;
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout};
+
+/// Qualities of service, as settings name them.
+pub(super) const QUALITIES: &[&str] =
+    &["unreliable", "reliable", "source", "total", "resilient", "majority", "totally-resilient", "all"];
+
+/// Parameters in the order of the protocol's page.
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "qos",
+        kind: Kind::Choice(QUALITIES),
+        default: "total",
+        doc: "quality of service of the messages; all: each quality in turn",
+    },
+    Parameter {
+        name: "other_qos",
+        kind: Kind::Choice(QUALITIES),
+        default: "totally-resilient",
+        doc: "quality of service of every other_every-th message",
+    },
+    Parameter {
+        name: "other_every",
+        kind: Kind::Count { min: 0, max: 1_000_000 },
+        default: "0",
+        doc: "interval, in messages, between messages with other_qos; 0: none",
+    },
+    Parameter {
+        name: "resilience",
+        kind: Kind::Count { min: 0, max: 255 },
+        default: "1",
+        doc: "K of resilient messages: they are delivered after the token was accepted K more times",
+    },
+    Parameter {
+        name: "failures",
+        kind: Kind::Count { min: 0, max: 255 },
+        default: "255",
+        doc: "maximum number of members that may be missing in a reformation; a majority is required in any case",
+    },
+    Parameter {
+        name: "nack",
+        kind: Kind::Choice(&["multicast", "source", "token-site"]),
+        default: "multicast",
+        doc: "destination of negative acknowledgments and repairs: the group, or one member: the source of a known \
+        message and else the token site, or always the token site",
+    },
+    Parameter {
+        name: "nack_delay",
+        kind: Kind::Span,
+        default: "5 ms",
+        doc: "upper bound of the random delay before a multicast negative acknowledgment",
+    },
+    Parameter {
+        name: "batch",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: "32",
+        doc: "maximum number of messages in one acknowledgment",
+    },
+    Parameter {
+        name: "window",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: "32",
+        doc: "maximum number of messages of one source that may be without a slot",
+    },
+    Parameter {
+        name: "flow",
+        kind: Kind::Choice(&["adaptive", "fixed"]),
+        default: "adaptive",
+        doc: "adaptive: a congestion window below `window`, with slow start, linear growth, and cuts by timeouts and \
+        negative acknowledgments; fixed: always `window`",
+    },
+    Parameter {
+        name: "buffer",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "256",
+        doc: "messages that may wait for a slow application; then the member takes nothing new, and the token waits for it",
+    },
+    Parameter {
+        name: "retries",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "10",
+        doc: "R: repetitions without an answer until a member is taken to have failed",
+    },
+    FAILURE_TIMEOUT,
+    Parameter {
+        name: "data_timeout",
+        kind: Kind::Span,
+        default: "100 ms",
+        doc: "a source repeats a message without a slot after this time; later the measured time decides",
+    },
+    Parameter {
+        name: "pass_timeout",
+        kind: Kind::Span,
+        default: "30 ms",
+        doc: "a token site repeats an acknowledgment if the next site does not accept the token; longer than confirm_timeout",
+    },
+    Parameter {
+        name: "request_timeout",
+        kind: Kind::Span,
+        default: "30 ms",
+        doc: "a member repeats a negative acknowledgment",
+    },
+    Parameter {
+        name: "confirm_timeout",
+        kind: Kind::Span,
+        default: "2 ms",
+        doc: "a new token site without messages waits this long before it confirms, or passes the token on for resilience",
+    },
+    Parameter {
+        name: "idle_interval",
+        kind: Kind::Span,
+        default: "10 ms",
+        doc: "interval between null acknowledgments of the first round in an idle group; it doubles with each round",
+    },
+    Parameter {
+        name: "max_idle_interval",
+        kind: Kind::Span,
+        default: "500 ms",
+        doc: "upper bound of the interval between null acknowledgments",
+    },
+    Parameter {
+        name: "reform_timeout",
+        kind: Kind::Span,
+        default: "50 ms",
+        doc: "a packet of the reformation is repeated; up to `retries` times, then its addressee is left out",
+    },
+];
+
+/// Settings for files over a real network.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[("window", "64"), ("data_timeout", "250 ms")];
+
+/// Settings that the host derives: the window fits the buffers of the receivers, and no member is expelled before the
+/// session expels it.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[
+    ("window", HostValue::AdaptiveWindow { min: 1, max: 64 }),
+    ("failure_timeout", HostValue::MemberTimeout),
+];
+
+/// Destination of negative acknowledgments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NackPolicy {
+    /// The group; repairs go to the group too.
+    Multicast,
+    /// The source of a message with a known slot, and the token site otherwise.
+    Source,
+    /// The token site.
+    TokenSite,
+}
+
+/// Settings of a member, read from the configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub service: Service,
+    /// Number of members that may be missing in a reformation.
+    pub failures: usize,
+    pub nack: NackPolicy,
+    pub nack_delay: Duration,
+    /// Maximum number of messages in an acknowledgment.
+    pub batch: usize,
+    /// Maximum number of messages of one source without a slot.
+    pub window: u64,
+    /// True if the source adapts its window to congestion.
+    pub is_adaptive: bool,
+    /// Maximum number of messages that wait for the application.
+    pub buffer: usize,
+    /// Maximum number of messages of all sources that wait for their slot.
+    pub waiting: usize,
+    /// R repetitions, and the minimum time that they take.
+    pub patience: FailureTimeout,
+    pub data_timeout: Duration,
+    pub pass_timeout: Duration,
+    pub request_timeout: Duration,
+    pub confirm_timeout: Duration,
+    pub idle_interval: Duration,
+    pub max_idle_interval: Duration,
+    pub reform_timeout: Duration,
+}
+
+impl Settings {
+    /// Reads the settings; refuses an interval of zero.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let span = |name: &str| match config.span(name).at(context.bit_rate) {
+            Duration::ZERO => Err(ConfigError::Conflict(format!("`{name}` is zero: give a span above zero"))),
+            span => Ok(span),
+        };
+        let idle_interval = span("idle_interval")?;
+        Ok(Settings {
+            service: Service::new(config),
+            failures: config.count("failures") as usize,
+            nack: match config.choice("nack") {
+                "multicast" => NackPolicy::Multicast,
+                "source" => NackPolicy::Source,
+                _ => NackPolicy::TokenSite,
+            },
+            nack_delay: config.span("nack_delay").at(context.bit_rate),
+            batch: config.count("batch") as usize,
+            window: config.count("window"),
+            is_adaptive: config.choice("flow") == "adaptive",
+            buffer: context.max_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
+            waiting: (context.max_messages(u64::MAX) / 2) as usize,
+            patience: FailureTimeout::new(
+                config.count("retries") as u32,
+                config.span("failure_timeout").at(context.bit_rate),
+            ),
+            data_timeout: span("data_timeout")?,
+            pass_timeout: span("pass_timeout")?,
+            request_timeout: span("request_timeout")?,
+            confirm_timeout: span("confirm_timeout")?,
+            idle_interval,
+            max_idle_interval: span("max_idle_interval")?.max(idle_interval),
+            reform_timeout: span("reform_timeout")?,
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Description of the protocol for test suites and for its documentation page.
+
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
+
+use super::config::QUALITIES;
+use super::service::promise;
+use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
+
+/// Fields of the entry that suites and the protocol's page read.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // A message with enough resilience survives as many crashes as leave a majority.
+    guarantee: DeliveryGuarantee::Peers { crashes: |nodes| (nodes - 1) / 2 },
+    service: Some(promise),
+    trial: |trial| {
+        trial.pick("qos", QUALITIES).pick("other_qos", QUALITIES).count("other_every", 0, 4);
+        let crashes: u64 = trial.crashes.into();
+        trial
+            .count("resilience", crashes, (u64::from(trial.nodes) - crashes).max(1))
+            .set("failures", crashes);
+        trial.pick("nack", &["multicast", "source", "token-site"]).pick("flow", &["adaptive", "fixed"]);
+        trial.ms("nack_delay", 0, 20).count("batch", 1, 16).count("window", 1, 16);
+        trial.set("data_timeout", "50 ms").set("pass_timeout", "30 ms").ms("request_timeout", 15, 20);
+        trial.ms("confirm_timeout", 1, 15).ms("idle_interval", 5, 50).ms("max_idle_interval", 50, 150);
+        // Heavy loss without crashes needs many retries, so that no live member is expelled.
+        let patient = trial.crashes == 0 || trial.network == TrialNetwork::Loopback;
+        trial.set("retries", if patient { 40 } else { 8 });
+    },
+    states: &[
+        TOKEN,
+        States {
+            rare: &[
+                ("Inviting", "Leading", ALONE),
+                ("Collecting", "Leading", ALONE),
+                ("Collecting", "Waiting", CRASH),
+                ("Starting", "Waiting", CRASH),
+                ("Accepting", "Waiting", CRASH),
+                ("Ready", "Waiting", CRASH),
+            ],
+            ..VIEWS
+        },
+    ],
+    ..ProtocolEntry::PLAIN
+};
+
+/// State diagram of the token at one member.
+pub(super) const TOKEN: States = States {
+    of: "member",
+    transitions: &[
+        ("[*]", "Here", "first of the ring"),
+        ("[*]", "Elsewhere", "any other member"),
+        ("[*]", "Reformation", "lost its state"),
+        ("Elsewhere", "Here", "holds all slots up to a pass to it, application not behind"),
+        ("Elsewhere", "Passing", "the same, with messages to order / ACK"),
+        ("Here", "Here", "nothing to order for confirm_timeout / CONFIRM"),
+        ("Here", "Passing", "messages to order / ACK"),
+        ("Here", "Passing", "messages wait for resilience, or the group is idle / null ACK"),
+        ("Passing", "Passing", "pass_timeout / the ACK again"),
+        ("Passing", "Elsewhere", "next site's ACK or CONFIRM"),
+        ("Passing", "Reformation", "R repetitions, no sign of life"),
+        ("Here", "Reformation", "INVITE, or nothing received"),
+        ("Elsewhere", "Reformation", "INVITE, or nothing received"),
+        ("Reformation", "Elsewhere", "view in force"),
+        ("Reformation", "Here", "view in force, own ballot"),
+    ],
+    rare: &[],
+};
