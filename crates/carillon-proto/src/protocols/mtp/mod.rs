@@ -53,7 +53,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
 pub const MTP2_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "mtp-2",
     summary: "MTP-2: like MTP, and a crashed master is replaced by election; streams with priorities",
-    reference: "Bormann et al. 1994, in Johnstone 1997, II.D.5; RFC 1301",
+    reference: "Bormann et al. 1994, in Johnstone and Williams 1997, II.E.5; RFC 1301",
     // An entry of the log that is fetched between views has a place and a source too.
     header_bytes: |_| {
         let data = HEADER_LEN + VIEW_LEN + producer::NUMBER_LEN;
