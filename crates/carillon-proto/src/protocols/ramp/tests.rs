@@ -105,6 +105,13 @@ fn burst_begins_with_ack_flag_and_ends_with_one_idle() {
     bench.offer("d").unwrap();
     bench.at(501 * MS);
     assert_eq!(sent(&mut bench), ["all: ramp data seq 3 ack len 1"]);
+    bench.at(513 * MS).offer("e").unwrap();
+    let lines = sent(&mut bench);
+    assert_eq!(
+        lines.last().map(String::as_str),
+        Some("all: ramp data seq 4 ack len 1"),
+        "a pause ends a burst"
+    );
 }
 
 /// Johnstone, II.E.4.a: without an ACK the sender retransmits the data, and closes the channel after several times.
@@ -215,6 +222,31 @@ fn hold_timer_decides_between_unicast_and_multicast() {
     bench.at(10 * MS + 1);
     let repairs: Vec<String> = sent(&mut bench).into_iter().filter(|line| line.contains("data")).collect();
     assert_eq!(repairs, ["1: ramp data seq 0 len 1", "all: ramp data seq 1 len 1"]);
+}
+
+/// RFC 1458, 4.2.3.1: the hold timer grows when requests rise, and shrinks when they fall.
+#[test]
+fn hold_timer_follows_number_of_requests() {
+    let mut bench = sender(1, &[("hold", "10 ms"), ("hold_step", "2 ms"), ("response_timeout", "10 s")]);
+    for message in ["a", "b", "c"] {
+        bench.offer(message).unwrap();
+    }
+    bench.at(1).datagrams();
+    // Requested spans, and the hold time in milliseconds: 10, 12 after a rise, 14 after a rise, 12 after a fall.
+    let periods: [(&[(u32, u16)], u64); 4] =
+        [(&[(0, 1)], 10), (&[(0, 2)], 12), (&[(0, 1)], 14), (&[(0, 1)], 12)];
+    for (turn, (spans, hold)) in (1..).zip(periods) {
+        let start = turn * 50 * MS;
+        bench.at(start).datagrams();
+        bench.receive(1, &resend(0, spans));
+        let repairs = |bench: &mut MachineFixture| {
+            sent(bench).iter().filter(|line| line.contains("data")).count() as u64
+        };
+        bench.at(start + hold * MS - 1);
+        assert_eq!(repairs(&mut bench), 0, "period {turn}");
+        bench.at(start + hold * MS + 1);
+        assert_eq!(repairs(&mut bench), spans.iter().map(|span| u64::from(span.1)).sum(), "period {turn}");
+    }
 }
 
 /// RFC 1458, 4.2.3.1: data that are no longer buffered get a NAK, and the receiver does not wait for them.
