@@ -26,6 +26,8 @@ pub struct Source {
     /// Time of the last poll.
     polled: Time,
     finished: bool,
+    /// Maximum number of offers in one poll.
+    most: u64,
     /// Accepted messages that are not reported yet, with the time since which each was ready.
     offered: VecDeque<(MessageId, Time)>,
 }
@@ -45,6 +47,7 @@ impl Source {
             next: Time::ZERO,
             polled: Time::ZERO,
             finished: false,
+            most: u64::MAX,
             offered: VecDeque::new(),
         }
     }
@@ -61,6 +64,11 @@ impl Source {
         Source { burst: burst.max(1), ..self }
     }
 
+    /// Makes one offer in a poll at most, for a host with calls that take time.
+    pub fn one_by_one(self) -> Self {
+        Source { most: 1, ..self }
+    }
+
     /// Sets the time of the first message.
     pub fn starting(self, start: Time) -> Self {
         Source { next: start, ..self }
@@ -72,7 +80,7 @@ impl Application for Source {
         let Some(sender) = machine.as_sender() else { return false };
         self.polled = now;
         let mut touched = false;
-        while self.left > 0 && self.next <= now {
+        while self.left > 0 && self.next <= now && (self.offered.len() as u64) < self.most {
             let payload = if self.left == 1 { self.payload.slice(..self.last) } else { self.payload.clone() };
             match sender.offer(now, payload) {
                 Ok(message) => {
@@ -111,16 +119,29 @@ impl Application for Source {
 }
 
 /// Application that takes every message at once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Sink {
+    /// Maximum number of reads in one poll.
+    most: usize,
     /// This node, and the number of messages of other nodes taken so far in the whole run; own messages do not count.
     tally: Option<(NodeId, Arc<AtomicU64>)>,
+}
+
+impl Default for Sink {
+    fn default() -> Self {
+        Sink { most: usize::MAX, tally: None }
+    }
 }
 
 impl Sink {
     /// Sink of a node that adds each message of another node to the count.
     pub fn counting(node: NodeId, count: Arc<AtomicU64>) -> Self {
-        Sink { tally: Some((node, count)) }
+        Sink { tally: Some((node, count)), ..Sink::default() }
+    }
+
+    /// Makes one read in a poll at most, for a host with calls that take time.
+    pub fn one_by_one(self) -> Self {
+        Sink { most: 1, ..self }
     }
 
     /// Makes the sink read bursts of `burst` messages, no sooner than `pause` after the begin of the previous burst. It
@@ -133,7 +154,7 @@ impl Sink {
     fn take(&mut self, next: impl FnMut() -> Option<Delivery>) -> bool {
         let own = self.tally.as_ref().map(|(node, _)| *node);
         let (mut touched, mut of_others) = (false, 0);
-        for delivery in std::iter::from_fn(next) {
+        for delivery in std::iter::from_fn(next).take(self.most) {
             touched = true;
             of_others += u64::from(Some(delivery.source) != own);
         }

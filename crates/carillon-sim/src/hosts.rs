@@ -9,16 +9,20 @@ use carillon_core::{
 };
 
 use crate::graph::SingleLoss;
-use crate::network::{Arrival, Network, Precedence, TimerRule};
+use crate::network::{Arrival, Call, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 
 /// Processing cost of hosts, and drops at one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostConfig {
-    /// Time of each application call that offers a message, spent before the first packet of the message.
+    /// Time of each application call that offers a message.
     pub call: Duration,
+    /// Time of each application call that reads a message.
+    pub read: Duration,
     /// Time of each packet sent or received.
     pub packet: Duration,
+    /// Additional time of each packet received.
+    pub receive: Duration,
     /// Rate at which a host copies a packet to its interface, which has one buffer; `None` takes no time.
     pub copy_rate: Option<BitRate>,
     /// Host that drops received packets, if any.
@@ -44,7 +48,8 @@ impl HostDrops {
 /// Network with hosts that process one packet at a time.
 ///
 /// A packet enters the network after its host has processed it, and reaches its machine after the receiving host has.
-/// A machine waits while its host is busy, so that it decides what to send only when the packet can leave.
+/// A machine waits while its host is busy, so that it decides what to send only when the packet can leave. An
+/// application with calls that take time makes one when its host has nothing else to do.
 #[derive(Debug)]
 pub struct Hosts<N> {
     network: N,
@@ -68,6 +73,8 @@ struct Host {
 enum Work {
     Send(NodeId, Transmit, Bytes),
     Receive(NodeId, Packet),
+    /// Call of the application, which has its effect when it begins.
+    Call(NodeId),
 }
 
 #[derive(Clone, Debug)]
@@ -117,13 +124,14 @@ impl<N: Network> Hosts<N> {
         let Some(place) = self.jobs.pop().map(|(_, place)| place) else { return false };
         self.free.push(place);
         let Some(work) = self.work[place].take() else { return false };
-        let (Work::Send(node, ..) | Work::Receive(node, _)) = work;
+        let (Work::Send(node, ..) | Work::Receive(node, _) | Work::Call(node)) = work;
         let host = &mut self.hosts[node.index()];
         // The machine may send again once its host is idle.
         if host.busy <= now && std::mem::take(&mut host.is_waiting) {
             self.ready.push_back(node);
         }
         match work {
+            Work::Call(_) => false,
             Work::Send(from, transmit, bytes) => {
                 self.network.transmit(now, from, transmit, bytes, observer);
                 false
@@ -149,11 +157,21 @@ impl<N: Network> Hosts<N> {
 
 impl<N: Network> Network for Hosts<N> {
     fn transmit(&mut self, now: Time, from: NodeId, transmit: Transmit, bytes: Bytes, _: &mut dyn Observer) {
-        // The application's call precedes the first packet of a message only.
-        let call = if transmit.original.is_some() { self.config.call } else { Duration::ZERO };
         let copy =
             self.config.copy_rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(bytes.len() as u64));
-        self.push(now, from, call + self.config.packet + copy, Work::Send(from, transmit, bytes));
+        self.push(now, from, self.config.packet + copy, Work::Send(from, transmit, bytes));
+    }
+
+    fn calls_take_time(&self) -> bool {
+        !self.config.call.is_zero() || !self.config.read.is_zero()
+    }
+
+    fn on_call(&mut self, now: Time, node: NodeId, call: Call) {
+        let cost = match call {
+            Call::Send => self.config.call,
+            Call::Read => self.config.read,
+        };
+        self.push(now, node, cost, Work::Call(node));
     }
 
     fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
@@ -197,7 +215,7 @@ impl<N: Network> Network for Hosts<N> {
                 original: arrival.original,
             };
             let node = arrival.receivers[at];
-            self.push(now, node, self.config.packet, Work::Receive(node, packet));
+            self.push(now, node, self.config.packet + self.config.receive, Work::Receive(node, packet));
         }
         arrival.receivers.clear();
         false
@@ -218,7 +236,7 @@ impl<N: Network> Network for Hosts<N> {
 
 #[cfg(test)]
 mod tests {
-    use carillon_core::{MessageId, NoObserver};
+    use carillon_core::NoObserver;
 
     use super::*;
     use crate::{Lan, LanConfig};
@@ -232,8 +250,10 @@ mod tests {
         loop {
             while sent < frames && hosts.is_ready(now, NodeId(0)) {
                 // Each message has two packets.
-                let original = sent.is_multiple_of(2).then_some(MessageId(sent / 2));
-                let transmit = Transmit { original, ..Transmit::now(Dest::Node(NodeId(1))) };
+                if sent.is_multiple_of(2) {
+                    hosts.on_call(now, NodeId(0), Call::Send);
+                }
+                let transmit = Transmit::now(Dest::Node(NodeId(1)));
                 hosts.transmit(now, NodeId(0), transmit, Bytes::from(vec![0; 107]), &mut NoObserver);
                 sent += 1;
             }
@@ -254,6 +274,8 @@ mod tests {
         assert_eq!(arrivals(config, 4), [1700, 2000, 3300, 3600]);
         let copied = HostConfig { copy_rate: Some(BitRate::mbps(8)), ..config };
         assert_eq!(arrivals(copied, 3), [1807, 2214, 3621]);
+        let received = HostConfig { receive: us(500), ..config };
+        assert_eq!(arrivals(received, 2), [2200, 3000]);
         assert_eq!(arrivals(HostConfig::default(), 2), [100, 200]);
     }
 

@@ -12,6 +12,7 @@ pub mod interfaces;
 pub mod lan;
 pub mod loss;
 pub mod network;
+mod node_host;
 pub mod queue;
 pub mod world;
 
@@ -19,6 +20,6 @@ pub use crashed::Crashed;
 pub use hosts::{HostConfig, HostDrops, Hosts};
 pub use interfaces::LossyInterfaces;
 pub use lan::{Lan, LanConfig};
-pub use network::{Arrival, Network, Precedence, TimerRule};
+pub use network::{Arrival, Call, Network, Precedence, TimerRule};
 pub use queue::EventQueue;
 pub use world::{DEFAULT_EMISSION_LIMIT, Runaway, StopReason, World};

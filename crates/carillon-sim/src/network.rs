@@ -24,6 +24,15 @@ pub trait Network: Debug + Send {
         true
     }
 
+    /// Returns true if calls of applications take time: then an application makes one call while its node
+    /// [is ready](Network::is_ready), and the node's packets go first.
+    fn calls_take_time(&self) -> bool {
+        false
+    }
+
+    /// Spends the time of an application's call at a node.
+    fn on_call(&mut self, _now: Time, _node: NodeId, _call: Call) {}
+
     /// Returns the next waiting node with room in its port again. The world asks after every `advance`, until `None`.
     fn next_ready(&mut self) -> Option<NodeId> {
         None
@@ -65,6 +74,12 @@ impl<N: Network + ?Sized> Network for Box<N> {
     fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
         (**self).is_ready(now, node)
     }
+    fn calls_take_time(&self) -> bool {
+        (**self).calls_take_time()
+    }
+    fn on_call(&mut self, now: Time, node: NodeId, call: Call) {
+        (**self).on_call(now, node, call);
+    }
     fn next_ready(&mut self) -> Option<NodeId> {
         (**self).next_ready()
     }
@@ -83,6 +98,15 @@ impl<N: Network + ?Sized> Network for Box<N> {
     fn timer_rule(&self) -> TimerRule {
         (**self).timer_rule()
     }
+}
+
+/// Call of an application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Offers a message.
+    Send,
+    /// Takes a message.
+    Read,
 }
 
 /// Datagram on arrival at its receivers. The value is reused from call to call.

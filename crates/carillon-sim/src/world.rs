@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use carillon_core::{
-    Application, Bytes, Dest, Event, Frame, Handling, HelperTable, Host, Machine, NodeId, Notice, Observer,
-    Received, Time, Transmit, Verdict, drain, poll_application,
+    Application, Handling, HelperTable, Host, Machine, NodeId, Observer, Received, Time, Verdict, drain,
+    poll_application,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
+use crate::node_host::{CopyCache, NodeHost};
 use crate::queue::EventQueue;
 
 /// Simulated run in progress.
@@ -359,6 +360,20 @@ impl<N: Network, O: Observer> World<N, O> {
         let machine = node.machine.as_mut();
         debug_assert_eq!(node.sends, machine.as_sender().is_some(), "it was otherwise before: {machine:?}");
         let wanted = match &mut node.application {
+            Some(application) if host.network.calls_take_time() => {
+                self.senders_moved |= node.sends;
+                // The machine goes first; a call begins when the host has nothing else to do.
+                let timeout = loop {
+                    let timeout = drain(machine, self.now, &mut self.buf, &mut host);
+                    if host.halted.is_some()
+                        || !host.is_ready()
+                        || !host.call(application, machine, node.sends)
+                    {
+                        break timeout;
+                    }
+                };
+                earliest(timeout, application.poll_timeout())
+            }
             None => {
                 self.senders_moved = true;
                 drain(machine, self.now, &mut self.buf, &mut host)
@@ -467,129 +482,3 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 
 /// Default for the maximum number of datagrams of one machine in one event, far more than any window holds.
 pub const DEFAULT_EMISSION_LIMIT: u64 = 1_000_000;
-/// Maximum number of events and notices in one event, for each datagram that the machine may send.
-const MAX_RECORDS_PER_DATAGRAM: u64 = 16;
-/// Number of emissions between two checks whether the observer stops the run.
-const STOP_CHECK_INTERVAL: u64 = 1024;
-
-/// Cache of the last unicast packets. A protocol without multicast sends equal packets to many nodes; the cache lets
-/// them share one buffer.
-#[derive(Debug, Default)]
-struct CopyCache {
-    last: [Bytes; CACHED_COPIES],
-    next: usize,
-}
-
-/// Number of cached packets. Two kinds may alternate, such as data with and without a poll.
-const CACHED_COPIES: usize = 2;
-
-impl CopyCache {
-    fn shared(&mut self, bytes: &[u8]) -> Bytes {
-        if let Some(same) = self.last.iter().find(|last| last[..] == *bytes) {
-            return same.clone();
-        }
-        let new = Bytes::copy_from_slice(bytes);
-        self.last[self.next] = new.clone();
-        self.next = (self.next + 1) % CACHED_COPIES;
-        new
-    }
-}
-
-/// Host of one node during a drain.
-struct NodeHost<'a, N, O> {
-    now: Time,
-    node: NodeId,
-    network: &'a mut N,
-    observer: &'a mut O,
-    copy_cache: &'a mut CopyCache,
-    timers_fired: bool,
-    /// Datagram that has just arrived, if the observer wants to know it.
-    arrived: Option<&'a Arrival>,
-    lost_members: &'a mut Vec<NodeId>,
-    emission_limit: u64,
-    /// Number of datagrams sent in this event; `records` counts the events and notices.
-    datagrams: u64,
-    records: u64,
-    halted: &'a mut Option<StopReason>,
-}
-
-impl<N, O: Observer> NodeHost<'_, N, O> {
-    /// Stops the run if the machine has emitted too much, and checks at intervals whether the observer stops it.
-    /// Counts a datagram.
-    fn count_datagram(&mut self) {
-        self.datagrams += 1;
-        if self.datagrams > self.emission_limit {
-            self.run_away();
-        }
-        self.ask_to_stop();
-    }
-
-    /// Counts an event or a notice.
-    fn count_record(&mut self) {
-        self.records += 1;
-        self.ask_to_stop();
-    }
-
-    /// Checks the number of records and asks the observer whether to stop, at intervals: each costs more than a record.
-    fn ask_to_stop(&mut self) {
-        if !(self.datagrams + self.records).is_multiple_of(STOP_CHECK_INTERVAL) {
-            return;
-        }
-        if self.records / MAX_RECORDS_PER_DATAGRAM > self.emission_limit.max(STOP_CHECK_INTERVAL) {
-            self.run_away();
-        } else if self.halted.is_none() && self.observer.stops() {
-            *self.halted = Some(StopReason::Stopped);
-        }
-    }
-
-    #[cold]
-    fn run_away(&mut self) {
-        let NodeHost { now, node, datagrams, records, .. } = *self;
-        *self.halted = Some(StopReason::Runaway(Runaway { node, time: now, datagrams, records }));
-    }
-}
-
-impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
-    fn is_ready(&mut self) -> bool {
-        self.network.is_ready(self.now, self.node)
-    }
-
-    fn may_emit(&mut self) -> bool {
-        self.halted.is_none()
-    }
-
-    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
-        self.count_datagram();
-        let bytes = match transmit.dest {
-            Dest::Node(_) => self.copy_cache.shared(bytes),
-            _ => Bytes::copy_from_slice(bytes),
-        };
-        if self.observer.watches_packets() {
-            self.observer.handled(self.now, self.node, Handling::Sent);
-        }
-        self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
-    }
-
-    fn event(&mut self, event: &Event) {
-        self.count_record();
-        if let (Some(arrival), Event::Received { .. } | Event::Dropped { .. }) = (self.arrived, event) {
-            let link = self.network.link_to(self.node, arrival.ingress);
-            let frame = Frame::new(link, &arrival.bytes).original(arrival.original.is_some());
-            self.observer.frame_event(self.now, self.node, event, &frame);
-        } else {
-            self.observer.event(self.now, self.node, event);
-        }
-    }
-
-    fn notice(&mut self, notice: Notice) {
-        self.count_record();
-        if let Notice::MemberLost { member } = notice {
-            self.lost_members.push(member);
-        }
-        self.observer.notice(self.now, self.node, &notice);
-    }
-
-    fn timers_fired(&self) -> bool {
-        self.timers_fired
-    }
-}

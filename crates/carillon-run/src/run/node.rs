@@ -69,6 +69,7 @@ pub fn build_node(
     settled: &SettledCount,
 ) -> Result<NodeParts, ConfigError> {
     let sink = Sink::counting(numbering.node, settled.0.clone());
+    let sink = if scenario.calls_take_time() { sink.one_by_one() } else { sink };
     let sink: Box<dyn Application> =
         match scenario.reader.as_ref().filter(|reader| reader.nodes.binary_search(&node).is_ok()) {
             Some(reader) => Box::new(sink.pacing(reader.burst, reader.pause, Time::ZERO + reader.start)),
@@ -79,7 +80,8 @@ pub fn build_node(
     let last = workload.last_payload(payload);
     let source = |messages| {
         let source = Source::new(messages, payload as usize, workload.interval).ending_with(last);
-        source.in_bursts(workload.burst).starting(start)
+        let source = source.in_bursts(workload.burst).starting(start);
+        if scenario.calls_take_time() { source.one_by_one() } else { source }
     };
     let context = context(scenario, &seeds.node(node), payload, numbering);
     if scenario.only_helps(node) {

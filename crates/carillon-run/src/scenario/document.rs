@@ -73,6 +73,8 @@ pub(super) struct Network {
     pub implosion_buffer: Option<NonZeroU32>,
     pub host_call: Option<Span>,
     pub host_packet: Option<Span>,
+    pub host_read: Option<Span>,
+    pub host_receive: Option<Span>,
 }
 
 /// `network.component`

@@ -272,12 +272,15 @@ impl ScenarioFile {
     ) -> Result<Option<HostConfig>, ScenarioError> {
         let rate = network.bit_rate();
         let keys = &document.network;
-        let spends = keys.host_call.is_some() || keys.host_packet.is_some();
+        let costs = [keys.host_call, keys.host_read, keys.host_packet, keys.host_receive];
+        let spends = costs.iter().any(Option::is_some);
         let span = |span: Option<carillon_core::Span>| span.map_or(Duration::ZERO, |span| span.at(rate));
         let drops = loss::host_drops(sections, &network.receivers(receivers))?;
         let config = HostConfig {
             call: span(keys.host_call),
+            read: span(keys.host_read),
             packet: span(keys.host_packet),
+            receive: span(keys.host_receive),
             copy_rate: spends.then_some(rate),
             drops,
         };

@@ -112,6 +112,11 @@ impl Scenario {
         }
     }
 
+    /// Returns true if the calls of applications take time of their hosts.
+    pub fn calls_take_time(&self) -> bool {
+        self.hosts.is_some_and(|hosts| !hosts.call.is_zero() || !hosts.read.is_zero())
+    }
+
     /// Number of hosts: the sender, the receivers, and nodes that only help.
     pub fn stations(&self) -> usize {
         self.receivers as usize + 1 + self.only_helping().count()
