@@ -38,9 +38,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::size("maxdata", (1, 65_535), "1448 byte")
         .doc("maximum data per packet: longer messages are fragmented (1448 fit an Ethernet frame over IP)"),
     Parameter::count("calls", (1, 65_536), "1")
-        .doc("messages that may wait to be sent; with 1 a call returns when its data was sent, as in the thesis's program"),
-    Parameter::choice("sreq", &["pause", "window"], "pause")
-        .doc("when data carries SREQ, besides FIRST (-f): pause: the last packet before the sender has nothing to send or no room; window: the last packet before it has no room, the last of all, and after WTIMER without data"),
+        .doc("messages that may wait to be sent; with 1 a call returns when its data was sent"),
+    Parameter::choice("segmentation", &["stream", "repairs", "messages"], "stream")
+        .doc("bytes of several messages in one packet: stream: a packet takes what waits to be sent; repairs: only a retransmission is filled with the data behind it; messages: none. Packets with message numbers in their tags have one message"),
+    Parameter::size("buffer", (0, 1_000_000_000), "0 byte")
+        .doc("reserved space in the sender and in each receiver: a call returns when the association is open and its data fits, and receivers have that much room; 0: calls and window decide (Carillon's)"),
+    Parameter::span("group_wait", "0 ms")
+        .doc("time for which the sender of a multicast stream collects answers to FIRST before it sends data (Carillon's)"),
+    Parameter::choice("sreq", &["pause", "window", "service"], "pause")
+        .doc("when data carries SREQ, besides FIRST (-f): service: pause by unicast, window by multicast, since each answer of a group costs the sender; pause: the last packet before the sender has nothing to send or no room; window: the last packet before it has no room, the last of all, and after WTIMER without data"),
     Parameter::count("sreq_interval", (0, 65_536), "0")
         .doc("every n-th data packet also carries SREQ; 0: none (the thesis suggests more)"),
     Parameter::choice("status_request", &["sreq", "dreq"], "sreq")
@@ -88,6 +94,8 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("handshake", "repaired"),
     ("past_limit", "wait"),
     ("maxdata", "65535"),
+    // A packet is as long as a message, since maxdata does not bound it.
+    ("segmentation", "messages"),
     ("calls", "256"),
     ("sreq_interval", "16"),
     ("wtimer", "100 ms"),
@@ -149,6 +157,17 @@ pub(super) enum ErrorControl {
     Off,
 }
 
+/// Packets that may have bytes of several messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Segmentation {
+    /// Every packet.
+    Stream,
+    /// Packets that begin with a retransmission.
+    Repairs,
+    /// No packet.
+    Messages,
+}
+
 /// Parameters in the units that the machines use.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -171,6 +190,11 @@ pub(super) struct Settings {
     pub room: u64,
     pub maxdata: usize,
     pub calls: u64,
+    /// Bytes that may wait for acknowledgment in the sender; `None` without a bound.
+    pub send_buffer: Option<u64>,
+    pub segmentation: Segmentation,
+    /// Time for which answers to FIRST are collected.
+    pub group_wait: Duration,
     pub sreq_interval: u64,
     pub asks_at_pauses: bool,
     pub service: u8,
@@ -199,7 +223,8 @@ impl Settings {
         };
         // Room for two of the longest messages: a receiver reports when half is free, and that must fit a whole
         // message.
-        let room = room.max(2 * u64::from(context.max_payload));
+        let buffer = config.size("buffer").0;
+        let room = if buffer > 0 { buffer } else { room }.max(2 * u64::from(context.max_payload));
         let (rate, burst) = (config.rate("rate"), config.size("burst").0);
         let paradigm = Paradigm::of(config);
         let stream = config.count("service") as u8;
@@ -240,11 +265,21 @@ impl Settings {
         let is_named = config.choice("reliability") == "named" && !paradigm.is_single();
         // A receiver that the sender does not wait for may have missed FIRST.
         let late_join = (config.switch("late_join") || is_named) && !paradigm.is_single();
+        let are_numbered = errors == ErrorControl::Off || late_join;
         Ok(Settings {
             paradigm,
+            send_buffer: (buffer > 0).then_some(room),
+            segmentation: match config.choice("segmentation") {
+                // Each message has its own number or its own association.
+                _ if are_numbered || paradigm.is_single() => Segmentation::Messages,
+                "stream" => Segmentation::Stream,
+                "repairs" => Segmentation::Repairs,
+                _ => Segmentation::Messages,
+            },
+            group_wait: if is_unicast { Duration::ZERO } else { span("group_wait") },
             demanded: if is_named { config.count("named") as usize } else { usize::MAX },
             late_join,
-            are_numbered: errors == ErrorControl::Off || late_join,
+            are_numbered,
             leave_after: config.count("leave_after"),
             slots: (config.choice("feedback") == "slotted")
                 .then(|| (config.count("slots"), span("slot_time"))),
@@ -258,7 +293,11 @@ impl Settings {
             maxdata: maxdata as usize,
             calls: config.count("calls"),
             sreq_interval: config.count("sreq_interval"),
-            asks_at_pauses: config.choice("sreq") == "pause",
+            asks_at_pauses: match config.choice("sreq") {
+                "pause" => true,
+                "service" => is_unicast,
+                _ => false,
+            },
             service,
             asks_for: if asks_for_taking { option::DREQ } else { option::SREQ },
             modes,

@@ -15,7 +15,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             .count("window", 1, 40)
             .count("calls", 1, 20)
             .count("sreq_interval", 0, 8)
-            .pick("sreq", &["pause", "window"]);
+            .pick("sreq", &["pause", "window", "service"]);
         trial.pick("maxdata", &["1448 byte", "20 byte", "64 byte"]).pick("checksum", &["all", "header"]);
         match trial.network {
             TrialNetwork::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
@@ -30,6 +30,8 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             trial.pick("paradigm", &["acknowledged-datagram", "transaction"]).set("maxdata", "65000");
         } else {
             trial.pick("data_in_first", &["true", "false"]);
+            trial.pick("segmentation", &["stream", "repairs", "messages"]);
+            trial.pick("buffer", &["0 byte", "0 byte", "3000 byte"]).pick("group_wait", &["0 ms", "20 ms"]);
             trial.pick("feedback", &["unicast", "unicast", "slotted"]).count("slots", 1, 8);
         }
     },

@@ -5,12 +5,14 @@
 //! lists the decisions that the sources leave open.
 
 mod config;
+mod data;
 mod describe;
 mod group;
 mod membership;
 #[cfg(test)]
 mod membership_tests;
 mod receiver;
+mod segment;
 mod sender;
 mod single;
 mod stream;

@@ -10,6 +10,7 @@ use carillon_wire::xtp::{
 };
 
 use super::config::{ErrorControl, Paradigm, Settings};
+use super::segment::InnerEnds;
 use super::tag::{EMPTY_TAG, MessageTag};
 use crate::blocks::{ByteStream, FeedbackDelay, Part, Player, Uniform};
 
@@ -184,13 +185,18 @@ impl XtpReceiver {
         if bytes.is_empty() {
             return context.events.dropped(DropReason::Malformed);
         }
+        let inner = data.tag.filter(|_| !self.settings.are_numbered).and_then(InnerEnds::read);
+        let inner = inner.map(|ends| ends.offsets(bytes.len()));
+        if matches!(inner, Some(None)) {
+            return context.events.dropped(DropReason::Malformed);
+        }
         let is_gap = packet.seq > before;
         // A further gap behind the known ones.
         let is_another = keeps && packet.seq > self.stream.end();
         if !keeps {
             // With go-back-N the receiver keeps nothing beyond a gap.
             context.events.dropped(DropReason::OutOfOrder);
-        } else if self.stream.insert(packet.seq, bytes, mark) {
+        } else if self.insert(packet.seq, bytes, inner.flatten().into_iter().flatten(), mark) {
             context.received("data", self.messages);
         } else {
             context.events.dropped(DropReason::Duplicate);
@@ -214,6 +220,24 @@ impl XtpReceiver {
         {
             self.reported_gap = None;
         }
+    }
+
+    /// Adds the bytes of a packet, in which messages end at these offsets and, with a mark, at the last byte. Returns
+    /// true if some were new and kept.
+    fn insert(
+        &mut self,
+        seq: u64,
+        bytes: bytes::Bytes,
+        inner: impl Iterator<Item = usize>,
+        mark: Option<MessageEnd>,
+    ) -> bool {
+        let (mut from, mut kept) = (0, false);
+        for end in inner {
+            let part = bytes.slice(from..end);
+            kept |= self.stream.insert(seq + from as u64, part, Some(MessageEnd::plain(false)));
+            from = end;
+        }
+        kept | self.stream.insert(seq + from as u64, bytes.slice(from..), mark)
     }
 
     /// Handles data without retransmission: delivers a message only if all its fragments arrive in order.

@@ -3,16 +3,15 @@
 use bytes::Bytes;
 use carillon_core::{
     AddressBook, Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, MessageId, NodeId,
-    Note, ObservedState, OfferError, Outcome, Received, Role, Transmit, Value,
+    Note, ObservedState, OfferError, Outcome, Received, Role, Time, Transmit, Value,
 };
 use carillon_wire::xtp::{
-    Address, AddressForm, Body, Common, Data, HEADER_LEN, Packet, RTN, Spans, key_of, option,
+    Address, AddressForm, Body, Common, HEADER_LEN, Packet, RTN, Spans, key_of, option,
 };
 
 use super::config::{ErrorControl, FIRST_LEN, Paradigm, Settings};
 use super::group::{ReceiverContexts, StatusRequest};
-use super::stream::{Piece, SendStream};
-use super::tag::{EMPTY_TAG, MessageTag};
+use super::stream::SendStream;
 use super::wait::WtimerRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
 
@@ -33,19 +32,21 @@ pub struct XtpSender {
     /// True if the sender reports completed messages.
     is_confirmed: bool,
     pub(super) phase: Phase,
+    /// Time at which the first message opened the association.
+    opened_at: Time,
     /// True if FIRST or the CNTL of a handshake is to be sent.
     request_due: bool,
     /// Data packets sent since the last SREQ.
-    packets_since_request: u64,
+    pub(super) packets_since_request: u64,
     /// Length of the first packet of the current message, in bytes.
-    first_packet_len: u64,
+    pub(super) first_packet_len: u64,
     /// Consecutive expiries of WTIMER.
     expiries: u32,
     /// Consecutive expiries of the pause timer since the last data packet.
-    pauses: u32,
+    pub(super) pauses: u32,
     /// Notices to single nodes.
     pub(super) notices: Vec<(NodeId, Notice)>,
-    finished: bool,
+    pub(super) finished: bool,
     /// True if data was skipped for an abandoned receiver.
     skipped: bool,
     /// True if the END of the association is to be sent.
@@ -93,6 +94,8 @@ pub enum Timer {
     Pace,
     /// Data in flight has no pending status request.
     Pause,
+    /// Time for answers to FIRST.
+    Group,
 }
 
 impl XtpSender {
@@ -116,6 +119,7 @@ impl XtpSender {
             sync: 0,
             is_confirmed,
             phase: Phase::Quiescent,
+            opened_at: Time::ZERO,
             request_due: false,
             packets_since_request: 0,
             first_packet_len: 0,
@@ -130,7 +134,7 @@ impl XtpSender {
         .play(build))
     }
 
-    fn is_single(&self) -> bool {
+    pub(super) fn is_single(&self) -> bool {
         self.settings.paradigm.is_single()
     }
 
@@ -223,7 +227,7 @@ impl XtpSender {
         self.group.prune_requests();
         // The handshake ends with the answers to its sync number; a single message also with earlier answers.
         let is_over = match self.phase {
-            Phase::Opening => self.group.have_all_answered_first(),
+            Phase::Opening => self.has_group(context),
             Phase::Handshake(sync) => self.group.silent(sync).is_empty() || self.has_all_answered(),
             _ => false,
         };
@@ -250,6 +254,22 @@ impl XtpSender {
             }
         }
         self.arm_ctimer(context);
+    }
+
+    /// Returns true if the group is known: all active receivers have answered FIRST, and the time for answers is over.
+    /// The sender of a multicast cannot know before how many will answer.
+    fn has_group(&self, context: &mut Context) -> bool {
+        if !self.group.have_all_answered_first() {
+            return false;
+        }
+        let end = self.opened_at + self.settings.group_wait;
+        if context.now < end {
+            // Nothing is asked any more until then.
+            context.timers.cancel(Timer::Wtimer);
+            context.timers.cancel(Timer::Ctimeout);
+            context.timers.arm(Timer::Group, end);
+        }
+        context.now >= end
     }
 
     /// Arms WTIMER: "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a). The
@@ -368,29 +388,6 @@ impl XtpSender {
         }
     }
 
-    /// Returns true if the receivers have room for this piece.
-    fn has_room(&self, number: u64) -> bool {
-        let Some(piece) = self.stream.piece(number) else { return false };
-        // Without retransmission there is no status, and so no flow control.
-        if piece.times > 0 || self.settings.errors == ErrorControl::Off {
-            return true;
-        }
-        let Some(rseq) = self.group.rseq() else { return true };
-        if self.is_single() {
-            return piece.seq <= rseq;
-        }
-        let own = piece.end() <= rseq + self.settings.room;
-        own && (!self.settings.flow || self.group.alloc().is_none_or(|alloc| piece.end() <= alloc))
-    }
-
-    /// Returns true if a next message that begins like this one would not fit behind this packet.
-    fn is_full_after(&self, number: u64) -> bool {
-        let Some(piece) = self.stream.piece(number) else { return false };
-        let end = piece.end() + self.first_packet_len;
-        let own = self.group.rseq().is_some_and(|rseq| end > rseq + self.settings.room);
-        own || (self.settings.flow && self.group.alloc().is_some_and(|alloc| end > alloc))
-    }
-
     /// Returns true if no data may be sent before some receiver reports.
     fn is_blocked(&self) -> bool {
         match self.stream.next() {
@@ -444,58 +441,6 @@ impl XtpSender {
         self.emit(option::SREQ, seq, Body::Cntl(Common::default()), buf);
         context.control("cntl", self.stream.messages_before(seq));
         Transmit::now(self.dest(context))
-    }
-
-    /// Option bits of a piece that ends its message (EOM) or the stream (WCLOSE).
-    pub(super) fn ends_with(&self, piece: &Piece) -> u32 {
-        let is_last = self.finished && piece.end() == self.stream.end();
-        (if piece.edges.1 { option::EOM } else { 0 }) | if is_last { option::WCLOSE } else { 0 }
-    }
-
-    /// Tag of a piece: its message number, or the mark of an empty message.
-    pub(super) fn tag_of(&self, piece: &Piece) -> Option<[u8; 8]> {
-        match self.settings.are_numbered {
-            true => Some(MessageTag::of(piece).tag()),
-            false => piece.is_empty.then_some(EMPTY_TAG),
-        }
-    }
-
-    fn put_data(&mut self, context: &mut Context, number: u64, buf: &mut Vec<u8>) -> Transmit {
-        let follows = self.stream.second().is_some_and(|second| self.has_room(second));
-        if let Some(piece) = self.stream.piece(number).filter(|piece| piece.edges.0) {
-            self.first_packet_len = piece.bytes.len() as u64;
-        }
-        self.packets_since_request += 1;
-        self.pauses = 0;
-        let interval = self.settings.sreq_interval;
-        let is_last =
-            self.finished && self.stream.piece(number).is_some_and(|p| p.end() == self.stream.end());
-        let pauses = match self.stream.second() {
-            Some(_) => !follows,
-            None => self.settings.asks_at_pauses || is_last || self.is_full_after(number),
-        };
-        let asks = (pauses || (interval > 0 && self.packets_since_request >= interval))
-            && self.settings.errors != ErrorControl::Off;
-        // Pieces sent after a request are covered by the next one.
-        let due = self.sync + 1;
-        let mut options = 0;
-        if asks {
-            self.request_status(context);
-            options |= self.settings.asks_for;
-        }
-        self.stream.sent(number, due, self.sync);
-        let Some(piece) = self.stream.piece(number) else { return Transmit::now(self.dest(context)) };
-        options |= self.ends_with(piece);
-        let data = Data { tag: self.tag_of(piece), bytes: &piece.bytes };
-        self.emit(options, piece.seq, Body::Data(data), buf);
-        let (message, transmit) = (MessageId(piece.message), Transmit::now(self.dest(context)));
-        match (piece.times, piece.edges.0) {
-            (1, false) => {
-                context.events.push(Event::Continued { message, bytes: buf.len() as u32 });
-                transmit
-            }
-            (times, _) => context.events.data_sent(transmit, message, buf.len(), times > 1),
-        }
     }
 }
 
@@ -573,6 +518,10 @@ impl Part for XtpSender {
                 self.arm_ctimer(context);
             }
             Timer::Pace => {}
+            Timer::Group => {
+                self.after_answer(context);
+                self.advance(context);
+            }
             Timer::Pause => {
                 self.request_due = self.phase == Phase::Active;
                 // A receiver that is complete or has no room reports again only after its user has read data.
@@ -622,7 +571,16 @@ impl Part for XtpSender {
         if self.finished {
             return Err(OfferError::Finished);
         }
-        if self.stream.unsent() >= self.settings.calls {
+        let is_full = match self.settings.send_buffer {
+            // A call waits until the group is known and the buffer has room. A message longer than the buffer waits
+            // until it is alone.
+            Some(most) => {
+                let held = self.stream.end() - self.stream.start();
+                self.phase == Phase::Opening || (held > 0 && held + payload.len() as u64 > most)
+            }
+            None => self.stream.unsent() >= self.settings.calls,
+        };
+        if is_full {
             return Err(OfferError::Full);
         }
         let max = self.settings.maxdata;
@@ -637,6 +595,7 @@ impl Part for XtpSender {
             self.phase = if self.phase == Phase::Quiescent { Phase::Active } else { self.phase };
         } else if self.phase == Phase::Quiescent && self.group.rseq().is_some() {
             self.phase = Phase::Opening;
+            self.opened_at = context.now;
             self.group.mark_received(context.now);
             context.timers.arm(Timer::Ctimeout, context.now + self.settings.ctimeout);
             self.request_due = true;

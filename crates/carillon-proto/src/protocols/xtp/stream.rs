@@ -1,4 +1,7 @@
 //! Send stream: messages cut into pieces, and the pieces to send and resend.
+//!
+//! Pieces are the unit of acknowledgment and retransmission. A packet carries one or several of them, so that data is
+//! cut anew when it is resent.
 
 use std::collections::BTreeSet;
 
@@ -6,8 +9,7 @@ use bytes::Bytes;
 
 use crate::blocks::Numbered;
 
-/// Unsent and unacknowledged data. A piece is the content of one packet and never spans two messages, so that each
-/// end can be marked.
+/// Unsent and unacknowledged data. A piece never spans two messages.
 #[derive(Debug, Default)]
 pub(super) struct SendStream {
     messages: Numbered<Message>,
@@ -30,7 +32,7 @@ pub(super) struct Message {
     pub window: Option<u32>,
 }
 
-/// Content of one packet.
+/// Part of a message that fits into one packet.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub message: u64,
@@ -89,13 +91,16 @@ impl SendStream {
             .or((self.first_unsent < self.pieces.end()).then_some(self.first_unsent))
     }
 
-    /// The piece after the next one.
-    pub fn second(&self) -> Option<u64> {
-        match self.to_retransmit.len() {
-            0 => Some(self.first_unsent + 1).filter(|&number| number < self.pieces.end()),
-            1 => Some(self.first_unsent).filter(|&number| number < self.pieces.end()),
-            _ => self.to_retransmit.iter().nth(1).copied(),
-        }
+    /// Returns true if the piece is to be sent or resent.
+    pub fn is_waiting(&self, number: u64) -> bool {
+        self.is_queued(number) || (number >= self.first_unsent && number < self.pieces.end())
+    }
+
+    /// First piece from this one on that is to be sent or resent.
+    pub fn next_from(&self, number: u64) -> Option<u64> {
+        let unsent = self.first_unsent.max(number);
+        let queued = self.to_retransmit.range(number..).next().copied();
+        queued.or((unsent < self.pieces.end()).then_some(unsent))
     }
 
     pub fn piece(&self, number: u64) -> Option<&Piece> {

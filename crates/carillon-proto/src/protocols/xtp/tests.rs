@@ -49,7 +49,10 @@ fn tcntl(xkey: u64) -> Vec<u8> {
 
 /// Sender that its receivers have opened, with these messages offered.
 fn opened(receivers: u32, settings: &[(&str, &str)], messages: &[&str]) -> MachineFixture {
-    let all: Vec<(&str, &str)> = [("calls", "100")].into_iter().chain(settings.iter().copied()).collect();
+    let all: Vec<(&str, &str)> = [("calls", "100"), ("segmentation", "messages")]
+        .into_iter()
+        .chain(settings.iter().copied())
+        .collect();
     let mut fixture = sender(receivers, &all);
     for &message in messages {
         fixture.offer(message).expect("there is room");
@@ -96,6 +99,39 @@ fn go_back_n_sends_the_packet_in_error_and_all_later_ones() {
     assert_eq!(shown(&mut fixture), Vec::<String>::new());
     fixture.receive(1, &cntl(4, 4));
     assert_eq!(shown(&mut fixture), ["data 4 sync 5", "data 6 sync 6 sreq"]);
+}
+
+/// Takes the data packets sent: offset, tag and bytes.
+fn data_sent(fixture: &mut MachineFixture) -> Vec<(u64, Option<[u8; 8]>, Vec<u8>)> {
+    let datagrams = fixture.datagrams();
+    let all = datagrams.iter().filter_map(|(_, bytes)| {
+        let packet = Packet::parse(bytes).expect("what it sends is right");
+        let Body::Data(data) = packet.body else { return None };
+        Some((packet.seq, data.tag, data.bytes.to_vec()))
+    });
+    all.collect()
+}
+
+/// "The retransmitted data may be piggy-backed onto previously scheduled packets (filling in the available space in
+/// each packet)" (IV.E.1.a).
+#[test]
+fn retransmissions_fill_packets_with_the_data_behind_them() {
+    let settings = [("segmentation", "repairs")];
+    let mut fixture = opened(1, &settings, &["aa", "bb", "cc", "dd"]);
+    assert_eq!(data_sent(&mut fixture).len(), 4, "what was not sent before has packets of its own");
+    fixture.receive(1, &nak(2, 1));
+    let tag = [b'e', b'n', 0, 2, 0, 2, 0, 2];
+    assert_eq!(data_sent(&mut fixture), [(2, Some(tag), b"bbccdd".to_vec())]);
+}
+
+#[test]
+fn stream_fills_packets_up_to_maxdata() {
+    let settings = [("segmentation", "stream"), ("maxdata", "20 byte")];
+    let mut fixture = opened(1, &settings, &["aaa", "bbbbb", "c", "ddddd"]);
+    // Eight bytes of the packet are for the tag, which can list two ends of any distance.
+    let tag = |first, spacing, count| Some([b'e', b'n', 0, first, 0, spacing, 0, count]);
+    let sent = [(0, tag(3, 5, 2), b"aaabbbbbc".to_vec()), (9, None, b"ddddd".to_vec())];
+    assert_eq!(data_sent(&mut fixture), sent);
 }
 
 #[test]
@@ -416,4 +452,52 @@ fn first_carries_data_with_data_in_first() {
     let handover = Handover { common, xkey: KEY };
     fixture.receive(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
     assert_eq!(shown(&mut fixture), ["data 3 sync 3 sreq"]);
+}
+
+/// The sender of a multicast does not know how many will answer FIRST.
+#[test]
+fn multicast_collects_answers_to_first_before_it_sends_data() {
+    let settings = |service| [("group_wait", "250 ms"), ("service", service)];
+    let mut fixture = opened(1, &settings("6"), &["aa"]);
+    assert_eq!(shown(&mut fixture), Vec::<String>::new());
+    fixture.at(2_499_999);
+    assert_eq!(shown(&mut fixture), Vec::<String>::new());
+    fixture.at(2_500_000);
+    assert_eq!(shown(&mut fixture), ["data 0 sync 2 sreq"]);
+    let mut unicast = opened(1, &settings("4"), &["aa"]);
+    assert_eq!(shown(&mut unicast), ["data 0 sync 2 sreq"], "it knows its receiver");
+}
+
+#[test]
+fn calls_wait_for_room_in_the_send_buffer() {
+    let mut fixture = opened(1, &[("buffer", "6000 byte")], &["a"]);
+    let message = "b".repeat(1000);
+    let offered = (0..1000).take_while(|_| fixture.offer(&message).is_ok()).count();
+    assert!((5..1000).contains(&offered));
+    shown(&mut fixture);
+    fixture.receive(1, &cntl(1001, 2));
+    fixture.offer(&message).expect("a thousand bytes were acknowledged");
+    assert!(fixture.offer(&message).is_err());
+}
+
+#[test]
+fn receiver_divides_a_packet_at_the_ends_in_its_tag() {
+    let mut fixture = MachineFixture::new(&ENTRY, Role::Receiver, 1, &[], HEADER_LEN, 1);
+    let traffic = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
+    let first = Body::First(carillon_wire::xtp::Address::NULL, traffic, carillon_wire::xtp::Data::default());
+    let packet = |options, seq, body| {
+        let mut bytes = Vec::new();
+        Packet { key: key_of(ASSOCIATION), options, sort: 0, sync: 1, seq, body }.emit(&mut bytes);
+        bytes
+    };
+    fixture.receive(0, &packet(option::SREQ, 0, first));
+    let data = |tag, bytes| Body::Data(carillon_wire::xtp::Data { tag, bytes });
+    let ends = |first, spacing, count| Some([b'e', b'n', 0, first, 0, spacing, 0, count]);
+    // A forged tag with an end beyond the packet.
+    fixture.receive(0, &packet(option::EOM, 0, data(ends(2, 9, 2), b"aabbbc")));
+    assert_eq!(fixture.drops().len(), 1);
+    fixture.receive(0, &packet(0, 0, data(None, b"a")));
+    fixture.receive(0, &packet(option::EOM, 0, data(ends(2, 3, 2), b"aabbbc")));
+    let taken = std::iter::from_fn(|| fixture.take().map(|delivery| delivery.payload.to_vec()));
+    assert_eq!(taken.collect::<Vec<_>>(), [b"aa".to_vec(), b"bbb".to_vec(), b"c".to_vec()]);
 }
