@@ -224,6 +224,10 @@ fn every_claim_that_was_collected_is_checked() {
             include_str!("../../../experiments/published/mtp-claims.csv"),
             include_str!("../../../experiments/reproduce/mtp.toml"),
         ),
+        (
+            include_str!("../../../experiments/published/johnstone-behaviour.csv"),
+            include_str!("../../../experiments/reproduce/johnstone.toml"),
+        ),
     ];
     for (collected, file) in sources {
         let ids: Vec<&str> = collected.lines().skip(1).filter_map(|line| line.split(',').next()).collect();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::published::{Published, PublishedTable};
 use super::quantities::Quantity;
 use super::simulation::{SimulatedPoint, Simulation, seconds};
-use super::table::{ExpectedDeviation, PublishedSamples, TableSpec};
+use super::table::{PublishedSamples, TableSpec};
 
 /// A table of simulated numbers, beside published ones where they are at hand.
 #[derive(Debug, Serialize)]
@@ -222,9 +222,7 @@ fn row(
         .collect();
     let record = published.record(table.keys.iter().map(|key| key.column.0).zip(numbers.iter().copied()));
     let samples = table.published_samples.count(point);
-    let deviates = table.expected.is_some_and(|ExpectedDeviation { column, above, .. }| {
-        table.keys.iter().zip(&numbers).any(|(key, number)| key.column == column && *number > above)
-    });
+    let deviates = table.expected.is_some_and(|expected| expected.covers(&table.keys, &numbers));
     let cells = table.quantities.iter().map(|quantity| {
         let testbed =
             testbed.and_then(|point| point.summary(quantity.metric.0)).filter(|summary| summary.n > 0);

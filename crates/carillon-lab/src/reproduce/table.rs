@@ -52,12 +52,25 @@ pub struct TestbedSpec {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExpectedDeviation {
-    /// Column that selects the deviating cells.
-    pub column: Text,
-    /// ... is above this.
+    /// Column that selects the deviating rows, if it is above a limit.
+    pub column: Option<Text>,
+    /// Limit of that column.
+    #[serde(default)]
     pub above: f64,
+    /// Deviating rows: the numbers of the keys, separated by spaces; rows are separated by commas.
+    pub rows: Option<Text>,
     /// Why.
     pub reason: Text,
+}
+
+impl ExpectedDeviation {
+    /// Returns true if the row with these keys is declared.
+    pub fn covers(&self, keys: &[Key], numbers: &[f64]) -> bool {
+        let mut columns = keys.iter().zip(numbers);
+        let is_above = columns.any(|(key, number)| Some(key.column) == self.column && *number > self.above);
+        let row = || numbers.iter().map(f64::to_string).collect::<Vec<_>>().join(" ");
+        is_above || self.rows.is_some_and(|rows| rows.0.split(',').any(|declared| declared.trim() == row()))
+    }
 }
 
 /// Number of independent samples behind a published mean.
