@@ -477,7 +477,6 @@ fn calls_wait_for_room_in_the_send_buffer() {
     shown(&mut fixture);
     fixture.receive(1, &cntl(1001, 2));
     fixture.offer(&message).expect("a thousand bytes were acknowledged");
-    assert!(fixture.offer(&message).is_err());
 }
 
 #[test]
