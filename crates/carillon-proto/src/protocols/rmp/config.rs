@@ -169,8 +169,8 @@ pub(super) struct Settings {
     pub is_adaptive: bool,
     /// Maximum number of messages that wait for the application.
     pub buffer: usize,
-    /// Maximum number of messages of all sources that wait for their slot.
-    pub waiting: usize,
+    /// Number of kept messages, with and without a slot, from which on no further ones are accepted.
+    pub waiting: u64,
     /// R repetitions, and the minimum time that they take.
     pub patience: FailureTimeout,
     pub data_timeout: Duration,
@@ -203,7 +203,7 @@ impl Settings {
             window: config.count("window"),
             is_adaptive: config.choice("flow") == "adaptive",
             buffer: context.max_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
-            waiting: (context.max_messages(u64::MAX) / 2) as usize,
+            waiting: context.max_messages(u64::MAX) / 2,
             patience: FailureTimeout::new(
                 config.count("retries") as u32,
                 config.span("failure_timeout").at(context.bit_rate),

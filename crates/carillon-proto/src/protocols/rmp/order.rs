@@ -80,7 +80,7 @@ impl Order {
         match state {
             MessageState::Ordered => context.events.dropped(DropReason::Duplicate),
             MessageState::Ahead => context.events.dropped(DropReason::OutOfWindow),
-            MessageState::Waiting if self.is_full(context) || self.inbox.len() >= self.settings.waiting => {
+            MessageState::Waiting if self.is_full(context) || self.held() >= self.settings.waiting => {
                 context.events.dropped(DropReason::BufferFull);
             }
             MessageState::Waiting if self.inbox.keep(id.source.into(), id.sequence, message) => {
