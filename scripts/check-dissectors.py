@@ -23,8 +23,9 @@ import time
 
 XTP_IP_PROTOCOL = 36
 
-# What tshark means by these names is something else: bearer associations of telephony, directories of X.500, a field bus.
-NAMESAKES = {"bap", "dsp", "ff"}
+# tshark has other protocols of these names: bearer associations of telephony, directories of X.500, a field bus, and the Remote
+# Maintenance Protocol of HP.
+NAMESAKES = {"bap", "dsp", "ff", "rmp"}
 
 # (protocol, what it shows, settings of the scenario)
 CASES = [
