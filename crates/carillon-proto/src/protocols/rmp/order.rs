@@ -147,7 +147,7 @@ impl Order {
             self.inbox.take(source.into(), sequence);
             self.inbox.set_turn(source.into());
             if usize::from(source) == context.rank {
-                self.own.on_ordered(context, sequence);
+                self.own.on_ordered(context, sequence, slot.site.into());
             }
         }
     }
