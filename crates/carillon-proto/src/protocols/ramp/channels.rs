@@ -134,7 +134,10 @@ impl Channels {
     /// Continues with a receiver after its missing messages before `next` were skipped.
     pub fn skip(&mut self, index: usize, next: u64) {
         let channel = &mut self.all[index];
+        // The receiver cannot report the room that the skipped messages have left.
+        let room = channel.limit.saturating_sub(channel.next).max(1);
         channel.next = channel.next.max(next);
+        channel.limit = channel.limit.max(channel.next + room);
         channel.missed.heard();
     }
 }

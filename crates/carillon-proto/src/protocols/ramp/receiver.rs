@@ -116,6 +116,9 @@ impl RampReceiver {
         let number = near(sequence, expected);
         self.window.join_at(number);
         if self.service == Service::Unreliable {
+            if number > expected {
+                context.events.loss_found(context.sender, expected);
+            }
             self.skip_to(context, number.min(expected.saturating_add(MAX_SKIP)));
         }
         let is_new_gap = number > self.known_end;

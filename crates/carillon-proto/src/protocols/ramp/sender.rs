@@ -218,7 +218,8 @@ impl RampSender {
     fn wants_confirmation(&self, context: &Context) -> bool {
         let is_silent = self.settings.idle_ack && self.bursts.ends_at().is_some_and(|end| end <= context.now);
         let is_blocked = self.sent < self.kept.end() && self.sent >= self.limit();
-        self.done < self.sent && (is_blocked || (self.is_all_sent() && (self.finished || is_silent)))
+        // A receiver without room may have reported its new room in a packet that was lost.
+        is_blocked || (self.done < self.sent && self.is_all_sent() && (self.finished || is_silent))
     }
 
     /// First message that the window or the room of a receiver does not admit.
