@@ -49,7 +49,11 @@ const STATES: &[States] = &[
             ("Owing", "[*]", "no answer to several retransmissions, or the host expels it"),
             ("Open", "[*]", "idle mode: several Idles missing, or the host expels it"),
         ],
-        rare: &[],
+        rare: &[(
+            "Open",
+            "[*]",
+            "receivers of the suite send Idles until they crash, and a flagged packet follows",
+        )],
     },
     States {
         of: "receiver, for its channel",
@@ -61,6 +65,6 @@ const STATES: &[States] = &[
             ("Doubtful", "Closed", "no answer to several requests"),
             ("Closed", "Open", "packet of the sender"),
         ],
-        rare: &[],
+        rare: &[("Closed", "Open", "a sender of the suite that is silent for so long has crashed")],
     },
 ];

@@ -31,10 +31,8 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             rare: &[
                 ("Inviting", "Leading", ALONE),
                 ("Collecting", "Leading", ALONE),
-                ("Collecting", "Waiting", CRASH),
                 ("Starting", "Waiting", CRASH),
                 ("Accepting", "Waiting", CRASH),
-                ("Ready", "Waiting", CRASH),
             ],
             ..VIEWS
         },
