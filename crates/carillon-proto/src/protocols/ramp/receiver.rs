@@ -21,6 +21,8 @@ pub struct RampReceiver {
     channel: ChannelState,
     /// Number after the last message known to have been sent.
     known_end: u64,
+    /// Number after the last message that arrived or belongs to a reported gap.
+    gap_end: u64,
     /// Flags of the sender's last packet.
     flags: Flags,
     /// Number of consecutive requests without a packet of the sender.
@@ -76,6 +78,7 @@ impl RampReceiver {
             service: Service::SenderReliable,
             channel: ChannelState::Waiting,
             known_end: 0,
+            gap_end: 0,
             flags: Flags::default(),
             unanswered: 0,
             due: Due::default(),
@@ -116,24 +119,17 @@ impl RampReceiver {
         let number = near(sequence, expected);
         self.window.join_at(number);
         if self.service == Service::Unreliable {
-            if number > expected {
-                context.events.loss_found(context.sender, expected);
-            }
             self.skip_to(context, number.min(expected.saturating_add(MAX_SKIP)));
         }
-        let is_new_gap = number > self.known_end;
+        self.find_gap(context, number);
+        self.gap_end = self.gap_end.max(number + 1);
         self.known_end = self.known_end.max(number + 1);
         self.window.announce(number);
         match self.window.insert(number, payload) {
             // The receiver requests it once there is room.
             Arrival::NoRoom => context.events.dropped(DropReason::BufferFull),
             Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
-            Arrival::New => {
-                context.received("data", number);
-                if is_new_gap {
-                    context.events.loss_found(context.sender, self.window.expected());
-                }
-            }
+            Arrival::New => context.received("data", number),
         }
         self.deliver(context);
         self.look(context);
@@ -143,9 +139,9 @@ impl RampReceiver {
         let next = near(next, self.window.expected());
         context.received(packet, next.saturating_sub(1));
         self.window.join_at(next);
-        if next > self.known_end && self.service != Service::Unreliable {
+        if self.service != Service::Unreliable {
             // The end of the burst was lost: only the Idle shows it.
-            context.events.loss_found(context.sender, self.known_end);
+            self.find_gap(context, next);
         }
         self.known_end = self.known_end.max(next);
         self.window.announce(next);
@@ -160,8 +156,18 @@ impl RampReceiver {
         self.look(context);
     }
 
+    /// Reports a gap that ends before `end`, unless it is known.
+    fn find_gap(&mut self, context: &mut Context, end: u64) {
+        let first = self.window.expected().max(self.gap_end);
+        if end > first {
+            context.events.loss_found(context.sender, first);
+            self.gap_end = end;
+        }
+    }
+
     /// Skips messages that will not come.
     fn skip_to(&mut self, context: &mut Context, first: u64) {
+        self.find_gap(context, first);
         let Some(skipped) = self.window.skip_to(first) else { return };
         context.unrecoverable(None, skipped.range.start, skipped.lost());
         for (number, payload) in skipped.survivors {

@@ -293,8 +293,54 @@ fn unreliable_member_skips_losses() {
         [bench.take(), bench.take()].map(|taken| taken.map(|message| message.message.0)),
         [Some(0), Some(2)]
     );
+    let found = bench.events().into_iter().filter(|event| matches!(event, Event::LossFound { .. })).count();
+    assert_eq!(found, 1, "the skipped gap is reported as a loss");
     bench.at(1_000 * MS);
     assert_eq!(sent(&mut bench), Vec::<String>::new());
+}
+
+/// A packet that reports new room may be lost. The sender asks again, although every message is confirmed.
+#[test]
+fn sender_without_room_asks_until_it_gets_some() {
+    let mut bench = sender(1, &[]);
+    bench.offer("a").unwrap();
+    bench.at(1).datagrams();
+    // The fixture's receivers had room for 64 messages: these fill it.
+    for number in 1..64 {
+        bench.offer(&number.to_string()).unwrap();
+    }
+    bench.at(2);
+    assert_eq!(bench.datagrams().len(), 63);
+    let full = |next| bytes(Packet::Ack { status: Status { next, limit: 64 }, sequence: 0 });
+    bench.receive(1, &full(64));
+    bench.offer("z").unwrap();
+    bench.at(60 * MS);
+    let lines = sent(&mut bench);
+    assert!(lines.contains(&"all: ramp idle next 64 ack".to_owned()), "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("data")), "{lines:?}");
+    bench.receive(1, &ack(64, 0));
+    bench.at(120 * MS);
+    assert!(sent(&mut bench).iter().any(|line| line.starts_with("all: ramp data seq 64")));
+}
+
+/// A receiver whose missing messages are skipped cannot report room for the later ones. It keeps the room that it had.
+#[test]
+fn skipped_receiver_keeps_its_room() {
+    let mut bench = sender(1, &[("response_limit", "2"), ("past_limit", "skip"), ("window", "2")]);
+    for round in 0..3 {
+        for message in ["a", "b"] {
+            bench.offer(message).unwrap();
+        }
+        bench.at((1 + round * 1_000) * MS + 1);
+        let lines = sent(&mut bench);
+        let data = lines.iter().filter(|line| line.starts_with("all: ramp data")).count();
+        assert_eq!(data, 2, "round {round}: {lines:?}");
+        bench.at((900 + round * 1_000) * MS);
+        bench.datagrams();
+    }
+    bench.finish();
+    bench.at(4_000 * MS);
+    assert!(bench.is_finished());
 }
 
 /// A finished sender asks for confirmation of the last burst, since no later burst does.
