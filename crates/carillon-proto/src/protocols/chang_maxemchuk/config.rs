@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
-use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout};
+use super::context::Timer;
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, TokenWatch};
 
 /// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -160,5 +161,11 @@ impl Settings {
             reform_timeout: span("reform_timeout")?,
             idle_timeout,
         })
+    }
+
+    /// Watch over a token that should move.
+    pub fn watch(&self) -> TokenWatch<Timer> {
+        let interval = self.message_timeout.saturating_add(self.idle_timeout.unwrap_or_default());
+        TokenWatch::new(self.patience, interval, Timer::Watch)
     }
 }

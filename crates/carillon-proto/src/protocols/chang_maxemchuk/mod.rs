@@ -19,7 +19,6 @@ mod requests;
 #[cfg(test)]
 mod tests;
 mod token;
-mod watch;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::chang_maxemchuk::{ACK_LEN, MSG_HEADER_LEN};

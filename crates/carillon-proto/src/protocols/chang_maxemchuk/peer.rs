@@ -14,9 +14,8 @@ use super::log::Entry;
 use super::order::{MessageState, Order};
 use super::requests::{MAX_REQUESTED_RUN, Requests};
 use super::token::Token;
-use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
-use crate::blocks::{Change, Membership, Part, Player};
+use crate::blocks::{Change, Membership, Part, Player, TokenWatch};
 
 /// Site of the group.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct Peer {
     order: Order,
     token: Token,
     requests: Requests,
-    watch: Watch,
+    watch: TokenWatch<Timer>,
     answers: Answers,
 }
 
@@ -49,7 +48,7 @@ impl Peer {
             list,
             token: Token::new(settings, rank == 0 && !build.rejoining),
             requests: Requests::new(settings),
-            watch: Watch::new(settings),
+            watch: settings.watch(),
             answers: Answers::default(),
         };
         // A returning site takes no part until a list with it is in force.
@@ -63,7 +62,7 @@ impl Peer {
             let leads = self.list.agreement().view().leader() == context.rank;
             self.token = Token::new(self.settings, change == Change::Installed && leads);
             self.requests = Requests::new(self.settings);
-            self.watch = Watch::new(self.settings);
+            self.watch = self.settings.watch();
             self.answers = Answers::default();
         }
     }
@@ -217,11 +216,8 @@ impl Peer {
 
     /// Returns the next packet that carries no message of this site.
     fn poll_packet(&mut self, context: &mut Context, takes_part: bool) -> Option<(To, Body<'static>)> {
-        let order = &mut self.order;
-        let unicast = self.answers.poll(context, order, &self.token).or_else(|| match takes_part {
-            true => {
-                self.requests.poll(context, order).or_else(|| self.watch.poll(context, order, &self.token))
-            }
+        let unicast = self.answers.poll(context, &self.order, &self.token).or_else(|| match takes_part {
+            true => self.requests.poll(context, &self.order).or_else(|| self.ask_token_site(context)),
             false => self.list.ask(MAX_REQUESTED_RUN, MAX_REQUESTED_RUN).map(|(site, run)| {
                 context.timers.arm(Timer::Fetch, context.now + self.settings.request_timeout);
                 context.control("retrans", run.start);
@@ -236,11 +232,25 @@ impl Peer {
             return None;
         }
         let body = match std::mem::take(&mut self.answers.announced) {
-            true => Some(self.token.confirmation(context, order)),
+            true => Some(self.token.confirmation(context, &self.order)),
             // Answers to all sites go before the token site's own acknowledgments.
-            false => self.token.poll(context, order),
+            false => self.token.poll(context, &mut self.order),
         };
         body.map(|body| (To::Group, body))
+    }
+
+    /// Returns the question to the token site, if one is due and this member waits for the token.
+    fn ask_token_site(&mut self, context: &mut Context) -> Option<(u16, Body<'static>)> {
+        let order = &self.order;
+        let site = order.token_site();
+        let is_elsewhere = self.token.is_elsewhere() && usize::from(site) != context.rank;
+        let waits = is_elsewhere && !order.is_settled() && !order.is_full(context);
+        if !self.watch.poll(context, waits) {
+            return None;
+        }
+        let from = order.log.length();
+        context.control("retrans", from);
+        Some((site, Body::Retrans { from, below: from + 1 }))
     }
 }
 

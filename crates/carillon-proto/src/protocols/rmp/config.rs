@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
+use super::context::Timer;
 use super::service::Service;
-use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout};
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, TokenWatch};
 
 /// Qualities of service, as settings name them.
 pub(super) const QUALITIES: &[&str] =
@@ -216,5 +217,11 @@ impl Settings {
             max_idle_interval: span("max_idle_interval")?.max(idle_interval),
             reform_timeout: span("reform_timeout")?,
         })
+    }
+
+    /// Watch over a token that should move.
+    pub fn watch(&self) -> TokenWatch<Timer> {
+        let interval = self.data_timeout.saturating_add(self.max_idle_interval);
+        TokenWatch::new(self.patience, interval, Timer::Watch)
     }
 }

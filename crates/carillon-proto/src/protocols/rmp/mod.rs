@@ -21,7 +21,6 @@ mod slots;
 #[cfg(test)]
 mod tests;
 mod token;
-mod watch;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::rmp::{DATA_HEADER_LEN, REPAIR_HEADER_LEN};

@@ -14,9 +14,8 @@ use super::nacks::{MAX_REQUESTED_RUN, Nacks};
 use super::order::{MessageState, Order};
 use super::slots::{Entry, Message};
 use super::token::{Token, TokenPacket};
-use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
-use crate::blocks::{Change, Membership, Part, Player};
+use crate::blocks::{Change, Membership, Part, Player, TokenWatch};
 
 /// Member of the group.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub struct Peer {
     pub(super) order: Order,
     pub(super) token: Token,
     nacks: Nacks,
-    watch: Watch,
+    watch: TokenWatch<Timer>,
     answers: Answers,
 }
 
@@ -49,7 +48,7 @@ impl Peer {
             list,
             token: Token::new(&mut context, settings, rank == 0 && !build.rejoining),
             nacks: Nacks::new(build, settings),
-            watch: Watch::new(settings),
+            watch: settings.watch(),
             answers: Answers::default(),
         };
         // A returning member takes no part until a view with it is in force.
@@ -63,7 +62,7 @@ impl Peer {
             let leads = self.list.agreement().view().leader() == context.rank;
             self.token = Token::new(context, self.settings, change == Change::Installed && leads);
             self.nacks.reset();
-            self.watch = Watch::new(self.settings);
+            self.watch = self.settings.watch();
             self.answers = Answers::default();
         }
     }
@@ -311,8 +310,7 @@ impl Peer {
 
     /// Returns the next packet that carries no message of this member.
     fn poll_packet(&mut self, context: &mut Context, takes_part: bool) -> Option<(To, Body<'static>)> {
-        let order = &mut self.order;
-        if let Some((site, body)) = self.answers.poll(context, order, &self.token) {
+        if let Some((site, body)) = self.answers.poll(context, &self.order, &self.token) {
             return Some((To::Rank(site.into()), body));
         }
         if !takes_part {
@@ -323,13 +321,12 @@ impl Peer {
             let body = Body::Nack { site: site as u16, with_data: true, from: run.start, below: run.end };
             return Some((To::Rank(site), body));
         }
-        let request =
-            self.nacks.poll(context, order).or_else(|| self.watch.poll(context, order, &self.token));
+        let request = self.nacks.poll(context, &self.order).or_else(|| self.ask_token_site(context));
         if request.is_some() {
             return request;
         }
         std::mem::take(&mut self.answers.announced)
-            .then(|| (To::Group, self.token.confirmation(context, order)))
+            .then(|| (To::Group, self.token.confirmation(context, &self.order)))
     }
 
     /// Writes the next message of this member.
@@ -344,6 +341,20 @@ impl Peer {
         let transmit = context.data_sent(To::Group, id, buf.len(), before, before);
         self.order.on_sent(context, message);
         Some(transmit)
+    }
+
+    /// Returns the question to the token site, if one is due and this member waits for the token.
+    fn ask_token_site(&mut self, context: &mut Context) -> Option<(To, Body<'static>)> {
+        let order = &self.order;
+        let site = order.token_site();
+        let is_elsewhere = self.token.is_elsewhere() && usize::from(site) != context.rank;
+        let waits = is_elsewhere && !order.is_settled() && !order.is_full(context);
+        if !self.watch.poll(context, waits) {
+            return None;
+        }
+        let from = order.log.length();
+        context.control("nack", from);
+        Some((To::Rank(site.into()), Body::Nack { site, with_data: false, from, below: from + 1 }))
     }
 }
 
