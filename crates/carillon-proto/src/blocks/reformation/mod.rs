@@ -41,6 +41,8 @@ use votes::{Vote, Votes};
 
 /// Reason for rare transitions: the coordinator crashes within a few milliseconds.
 pub const CRASH: &str = "a coordinator would have to crash between two of its packets";
+/// Reason for rare transitions: no run leaves out a live member.
+pub const LIVE: &str = "a live member would have to be left out: its coordinator has enough votes sooner";
 /// Reason for rare transitions: no other member is left.
 pub const ALONE: &str = "a host would have to know that all others are gone for good";
 

@@ -323,7 +323,7 @@ fn sender_without_room_asks_until_it_gets_some() {
     assert!(sent(&mut bench).iter().any(|line| line.starts_with("all: ramp data seq 64")));
 }
 
-/// A receiver whose missing messages are skipped cannot report room for the later ones. It keeps the room that it had.
+/// A skipped receiver cannot report room for later messages. It keeps the room that it had.
 #[test]
 fn skipped_receiver_keeps_its_room() {
     let mut bench = sender(1, &[("response_limit", "2"), ("past_limit", "skip"), ("window", "2")]);

@@ -1,10 +1,10 @@
 //! Description of the protocol for test suites and for its documentation page.
 
-use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
+use carillon_core::{ANY_STATE, DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 use super::config::QUALITIES;
 use super::service::promise;
-use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
+use crate::blocks::reformation::{ALONE, CRASH, LIVE, VIEWS};
 
 /// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
@@ -31,8 +31,8 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             rare: &[
                 ("Inviting", "Leading", ALONE),
                 ("Collecting", "Leading", ALONE),
-                ("Starting", "Waiting", CRASH),
                 ("Accepting", "Waiting", CRASH),
+                (ANY_STATE, "Outside", LIVE),
             ],
             ..VIEWS
         },

@@ -2,7 +2,7 @@
 
 use carillon_core::{ANY_STATE, DeliveryGuarantee, ProtocolEntry, States};
 
-use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
+use crate::blocks::reformation::{ALONE, CRASH, LIVE, VIEWS};
 
 /// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
@@ -30,11 +30,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             ("Collecting", "Waiting", CRASH),
             ("Accepting", "Waiting", CRASH),
             ("Ready", "Waiting", CRASH),
-            (
-                ANY_STATE,
-                "Outside",
-                "a member that lives would have to be left out: its coordinator has votes enough sooner",
-            ),
+            (ANY_STATE, "Outside", LIVE),
         ],
         ..VIEWS
     }],
