@@ -1,8 +1,8 @@
 //! Building blocks that several protocols share.
 //!
 //! Each block owns the state of one mechanism and performs no I/O: windows ([`AckWindow`], [`ReceiveWindow`]),
-//! feedback ([`FeedbackDelay`], [`RequestSchedule`]), repair ([`RepairBlock`], [`ErasureCode`]), congestion control
-//! ([`Path`], [`EquationRate`], [`PollWindow`]), timers ([`RetransmissionTimeout`]) and membership ([`reformation`]).
+//! feedback ([`FeedbackDelay`], [`RequestSchedule`]), repair ([`RepairBlock`], [`ErasureCode`]), [`congestion`] control
+//! and [`PollWindow`], timers ([`RetransmissionTimeout`]) and membership ([`reformation`]).
 //! A protocol combines blocks into a [`Part`], and [`Player`] makes a machine of it.
 
 mod ack_wait;
@@ -12,13 +12,13 @@ mod adaptive_wait;
 mod answer_timer;
 mod byte_stream;
 mod confirmed_requests;
+pub mod congestion;
 mod congestion_window;
 mod context;
 mod distance;
 mod distances;
 mod due_answers;
 mod due_repairs;
-mod equation_rate;
 mod erasure;
 mod failure_timeout;
 mod feedback_delay;
@@ -28,10 +28,8 @@ mod hold_off;
 mod kept_stream;
 mod kept_window;
 mod log_transfer;
-mod loss_intervals;
 mod members;
 mod membership;
-mod min_rtt_probe;
 mod minimum;
 mod numbered;
 mod order_log;
@@ -39,8 +37,6 @@ mod outbox;
 mod outgoing;
 mod outstanding_polls;
 mod passed_packets;
-mod path;
-mod path_loss;
 mod player;
 mod poll_window;
 mod polling_list;
@@ -64,10 +60,8 @@ mod symbol_block;
 mod timeout;
 mod token_passes;
 mod token_watch;
-mod train;
 mod transmit_window;
 mod unplaced;
-mod windowed;
 mod wire_numbers;
 pub mod worst;
 pub mod xor;
@@ -85,7 +79,6 @@ pub use distance::Distance;
 pub use distances::{Distances, Echo};
 pub use due_answers::DueAnswers;
 pub use due_repairs::DueRepairs;
-pub use equation_rate::{EquationRate, ReceiverReport, loss_for, packets_per_round_trip};
 pub use erasure::{ErasureCode, ReedSolomon, Shape};
 pub use failure_timeout::{FAILURE_TIMEOUT, FailureTimeout, MissedPolls};
 pub use feedback_delay::{ByDistance, Doubling, Draws, FeedbackDelay, MIN_DELAY, Uniform, in_seconds};
@@ -97,7 +90,6 @@ pub use kept_window::KeptWindow;
 pub use log_transfer::{LogTransfer, RequestedRuns};
 pub use members::{MemberSet, Members, Recipients};
 pub use membership::{Change, Membership, ViewOrder};
-pub use min_rtt_probe::{MinRttProbe, PauseLoss};
 pub use minimum::{Minimum, NodeMinimum};
 pub use numbered::Numbered;
 pub use order_log::{MAX_MESSAGES, OrderLog, Placed, next_numbers};
@@ -105,7 +97,6 @@ pub use outbox::{Outbox, Until};
 pub use outgoing::Outgoing;
 pub use outstanding_polls::{OutstandingPoll, OutstandingPolls};
 pub use passed_packets::{Passed, PassedPackets};
-pub use path::{Answer, Mark, Path};
 pub use player::{Part, Player};
 pub use poll_window::PollWindow;
 pub use polling_list::{NOMINAL_PACKET_BYTES, PollingList};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::Time;
 
-use super::Mark;
+use super::congestion::Mark;
 
 /// A poll that was sent to one member and not answered yet.
 #[derive(Clone, Copy, Debug)]
@@ -160,13 +160,13 @@ const OVERDUE_PER_MEMBER: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::Path;
+    use crate::blocks::congestion::PathRecord;
 
     #[test]
     fn polls_agree_with_model_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("questions");
         let (mut questions, mut model) = (OutstandingPolls::default(), Vec::<(u64, usize, bool)>::new());
-        let (mark, mut lost_before) = (Path::new().mark(), 0);
+        let (mark, mut lost_before) = (PathRecord::default().mark(), 0);
         for last in 0..5_000u64 {
             let index = rng.below(4) as usize;
             let question =
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn member_answers_only_own_poll_and_only_once() {
         let mut questions = OutstandingPolls::default();
-        let mark = Path::new().mark();
+        let mark = PathRecord::default().mark();
         let number = questions.insert(OutstandingPoll {
             index: 3,
             message: 0,

@@ -2,6 +2,7 @@
 
 use carillon_core::{HostValue, Parameter};
 
+use crate::blocks::congestion::CONTROLLER_NAMES;
 use crate::blocks::retransmission::parameters::{PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -26,8 +27,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("flight", (1, 65_536), "65536")
         .doc("packets that may be in flight beyond the capacity of the paths"),
     Parameter::rate("rate", "0").doc("of data and repairs, at most; 0: what the paths carry"),
-    Parameter::choice("control", &["delay", "equation"], "delay")
-        .doc("what finds the rate: the delay and loss that packets meet on the slowest path, or what TCP would have where the worst receiver is (TFMCC, RFC 4654)"),
+    Parameter::choice("congestion", &CONTROLLER_NAMES, CONTROLLER_NAMES[0])
+        .doc("controller that finds the rate; the page \"Which congestion control?\" compares them"),
     Parameter::span("timeout", "50 ms").doc("for an answer, until round trips are known; then by RFC 6298"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,

@@ -31,7 +31,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             .pick("redundancy", &["0", "0", "0.1", "1"])
             .pick("proactive", &["fixed", "loss"])
             .pick("order", &["source", "source", "arrival"])
-            .pick("control", &["delay", "delay", "equation"])
+            .pick("congestion", &["delay", "delay", "equation"])
             .pick("block_time", &["5 ms", "1 s"])
             .pick("quiet", &["1 ms", "5 ms"]);
     },

@@ -16,6 +16,7 @@ use carillon_wire::carillon::{
 use super::MODULUS;
 use super::blocks::Blocks;
 use super::context::{Context, MIN_QUIET, Timer};
+use crate::blocks::congestion::{ControlSettings, Controller};
 use crate::blocks::{
     OutstandingPoll, OutstandingPolls, PollWindow, PollingList, RetransmissionTimeout, RoundTrip,
 };
@@ -96,14 +97,15 @@ impl PollScheduler {
         }
         let timeout = RetransmissionTimeout::adaptive(span("timeout"), min, max);
         let members = build.members.len();
+        let control = ControlSettings {
+            receivers: members,
+            flight: settings.count("flight"),
+            rate: settings.rate("rate"),
+        };
+        let control = (Controller::named(settings.choice("congestion")).build)(&control)?;
         Ok(PollScheduler {
             identities: build.identities.clone(),
-            members: PollingList::new(
-                members,
-                timeout,
-                settings.choice("control") == "delay",
-                settings.count("flight"),
-            ),
+            members: PollingList::new(members, timeout, control, true),
             outstanding: OutstandingPolls::to(members),
             trip: RoundTrip::default(),
             burst: settings.count("burst"),
@@ -338,8 +340,9 @@ impl PollScheduler {
     }
 
     /// Counts a message or symbol that was sent.
-    pub fn count_packet(&mut self) {
+    pub fn count_packet(&mut self, now: Time) {
         self.in_burst += 1;
+        self.members.control().on_sent(now);
     }
 
     /// Number of members to poll for their paths now, if enough packets were sent since the last poll. Each member is

@@ -14,9 +14,10 @@ use super::blocks::{Blocks, GroupEstimate};
 use super::context::{Context, MIN_QUIET, Timer};
 use super::describe::DESCRIBED;
 use super::polls::{PollScheduler, Purpose};
+use crate::blocks::congestion::Answer;
 use crate::blocks::{
-    AckWindow, Answer, EquationRate, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player,
-    RateControl, ReceiverReport, RepairBlock, Request,
+    AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl, RepairBlock,
+    Request,
 };
 
 /// Sender that transmits messages as they come, polls the receivers about closed blocks, and sends the repairs they
@@ -26,10 +27,8 @@ pub struct CarillonSender {
     blocks: Blocks,
     polls: PollScheduler,
     pace: TokenBucket,
-    /// Configured upper bound of the rate; none if only the paths limit it.
+    /// Configured upper bound of the rate; none if only congestion control limits it.
     rate: Option<carillon_core::BitRate>,
-    /// Equation-based rate control (TFMCC, RFC 4654); none if the delay and loss of the paths find the rate.
-    equation: Option<EquationRate>,
     past_limit: PastLimit,
     block_time: Duration,
     /// Time at which the open block was opened.
@@ -60,8 +59,6 @@ impl CarillonSender {
             polls: PollScheduler::new(build, settings)?,
             pace: TokenBucket::new(settings.rate("rate"), PACING_BURST),
             rate: settings.rate("rate"),
-            equation: (settings.choice("control") == "equation")
-                .then(|| EquationRate::new(build.members.len(), NOMINAL_PACKET_BYTES as usize)),
             past_limit: PastLimit::of(settings),
             block_time: span("block_time").max(MIN_QUIET),
             opened: Time::ZERO,
@@ -108,17 +105,8 @@ impl CarillonSender {
             let closed = withdrawn as u32 + u32::from(open);
             let limit = expected.saturating_add(status.room.into());
             polls.members.on_answer(context.now, index, closed, answer, limit);
-            let rate = match &mut self.equation {
-                Some(equation) => {
-                    let (sent, arrived) = (question.serial, status.arrived);
-                    let trip = context.now.since(question.at);
-                    equation.on_answer(context.now, index, ReceiverReport { sent, arrived, trip });
-                    equation.rate()
-                }
-                None => polls.members.rate(),
-            };
             // The configured rate is an upper bound of the rate that the paths carry.
-            pace.set_rate(context.now, rate.into_iter().chain(self.rate).min());
+            pace.set_rate(context.now, polls.members.rate().into_iter().chain(self.rate).min());
             expected
         };
         context.events.received("status", expected.saturating_sub(1));
@@ -179,7 +167,6 @@ impl CarillonSender {
         let can_wait = self.has_new() || !self.is_round_trip_long();
         let Some((index, is_over)) = self.polls.on_no_answer(context.now, number, can_wait) else { return };
         context.events.push(Event::TimerFired { timer: "answer" });
-        self.equation.iter_mut().for_each(|equation| equation.on_silence(index));
         match self.past_limit {
             _ if !is_over => {}
             PastLimit::Wait => {}
@@ -364,6 +351,7 @@ impl Part for CarillonSender {
             let has_more = self.blocks.sent < window.end() || window.is_full() && !window.is_closed();
             self.note_held(context.now, has_more);
             self.polls.members.hold(context.now, None);
+            self.polls.members.control().on_idle(context.now);
             return self.idle(context, buf);
         }
         if self.polls.is_full(context.now, self.blocks.serial) {
@@ -392,7 +380,7 @@ impl Part for CarillonSender {
             }
         }
         self.pace.spend(context.now, NOMINAL_PACKET_BYTES);
-        self.polls.count_packet();
+        self.polls.count_packet(context.now);
         self.polls.allow_round();
         self.sent_at = context.now;
         context.timers.cancel(Timer::Quiet);
@@ -433,7 +421,6 @@ impl Part for CarillonSender {
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.blocks.window.expel_node(member) {
             self.polls.remove(context, index);
-            self.equation.iter_mut().for_each(|equation| equation.remove(index));
             self.advance(context);
             self.on_round(context);
         }
@@ -452,12 +439,13 @@ impl Part for CarillonSender {
 
     fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.blocks.window.index_of(member)?;
-        self.polls.members.member(index).measured(self.blocks.sent)
+        self.polls.members.measured(index, self.blocks.sent)
     }
 
     fn held_up(&self, _context: &Context, now: Time) -> Option<Duration> {
         let (since, before) = self.held;
-        self.equation.is_none().then(|| before + since.map_or(Duration::ZERO, |since| now.since(since)))
+        let is_known = self.polls.members.has_own_windows();
+        is_known.then(|| before + since.map_or(Duration::ZERO, |since| now.since(since)))
     }
 
     fn follow_fastest(&mut self, context: &mut Context, on: bool) {

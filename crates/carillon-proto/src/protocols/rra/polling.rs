@@ -5,6 +5,7 @@ use carillon_wire::rra::{AckRequest, HEADER_LEN};
 
 use super::context::{Context, Timer};
 use super::messages::Messages;
+use crate::blocks::congestion::{CONTROLLERS, ControlSettings};
 use crate::blocks::{OutstandingPoll, OutstandingPolls, PollingList, Retransmission, RetransmissionTimeout};
 
 /// Receivers in polling order, and the outstanding polls.
@@ -41,14 +42,16 @@ impl PollScheduler {
             let why = "`flow_control = \"path\"` needs several outstanding polls: set `questions` above 1";
             return Err(ConfigError::Conflict(why.into()));
         }
-        let (timeout, flight) = (RetransmissionTimeout::new(&retransmission), settings.count("flight"));
+        let (timeout, receivers) = (RetransmissionTimeout::new(&retransmission), build.members.len());
+        let control = ControlSettings { receivers, flight: settings.count("flight"), rate: None };
+        let control = (CONTROLLERS[0].build)(&control)?;
         Ok(PollScheduler {
             burst,
             max_outstanding_polls,
             by_path,
             retransmission,
             identities: build.identities.clone(),
-            members: PollingList::new(build.members.len(), timeout, by_path, flight),
+            members: PollingList::new(receivers, timeout, control, by_path),
             outstanding: OutstandingPolls::default(),
             in_burst: 0,
             reporter: None,

@@ -11,8 +11,9 @@ use super::describe::DESCRIBED;
 use super::messages::Messages;
 use super::polling::PollScheduler;
 use super::receiver::MODULUS;
+use crate::blocks::congestion::Answer;
 use crate::blocks::{
-    AckWindow, Answer, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl,
+    AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl,
 };
 
 /// Sends bursts of messages, each of which polls the next receiver in turn.
@@ -297,7 +298,7 @@ impl Part for RraSender {
 
     fn measured(&self, _context: &Context, member: NodeId) -> Option<PathMeasure> {
         let index = self.messages.window.index_of(member)?;
-        self.polling.members.member(index).measured(self.messages.sent)
+        self.polling.members.measured(index, self.messages.sent)
     }
 
     fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {

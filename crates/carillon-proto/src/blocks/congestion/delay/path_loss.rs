@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-use super::PauseLoss;
-use super::windowed::Windowed;
+use super::min_rtt_probe::PauseLoss;
+use crate::blocks::congestion::windowed::Windowed;
 
 /// Smoothed loss rate of a path, compared with the usual one.
 #[derive(Clone, Debug, Default)]

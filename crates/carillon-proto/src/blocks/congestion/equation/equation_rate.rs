@@ -11,20 +11,20 @@
 
 use std::time::Duration;
 
-use carillon_core::{BitRate, Time};
+use carillon_core::Time;
 
 use super::loss_intervals::LossIntervals;
-use super::{NodeMinimum, RateControl};
+use crate::blocks::NodeMinimum;
 
 /// Throughput of TCP in packets per round-trip time at this loss event rate: RFC 4654, section 2.1, with b = 1 and a
 /// retransmission timeout of four round-trip times.
-pub fn packets_per_round_trip(loss: f64) -> f64 {
+pub(super) fn packets_per_round_trip(loss: f64) -> f64 {
     let root = libm::sqrt(2.0 * loss / 3.0);
     1.0 / (root + 12.0 * libm::sqrt(3.0 * loss / 8.0) * loss * (1.0 + 32.0 * loss * loss))
 }
 
 /// Loss event rate at which TCP would have this throughput (inverse by bisection).
-pub fn loss_for(packets: f64) -> f64 {
+pub(super) fn loss_for(packets: f64) -> f64 {
     let (mut low, mut high) = (1e-12, 1.0);
     // The throughput falls with the loss. Halve the interval on a logarithmic scale.
     // 64 steps exhaust the precision of a float.
@@ -57,8 +57,6 @@ pub struct EquationRate {
     rate: Option<f64>,
     /// Time of the last report from the limiting receiver.
     heard: Time,
-    /// Size of a packet in bits.
-    packet: f64,
 }
 
 /// Measurements of one receiver.
@@ -81,14 +79,13 @@ struct Receiver {
 }
 
 impl EquationRate {
-    /// Creates the rate control of a group for packets of this many bytes.
-    pub fn new(receivers: usize, packet: usize) -> Self {
+    /// Creates the rate control of a group.
+    pub fn new(receivers: usize) -> Self {
         EquationRate {
             receivers: vec![Receiver::default(); receivers],
             lowest: NodeMinimum::default(),
             rate: None,
             heard: Time::ZERO,
-            packet: packet as f64 * 8.0,
         }
     }
 
@@ -129,7 +126,12 @@ impl EquationRate {
         self.follow(now, index, share, loss > 0.0);
     }
 
-    /// Handles a missing response: halves the rate if the silent receiver is the limiting one.
+    /// Rate in packets per second; none before the first measurement.
+    pub fn rate(&self) -> Option<f64> {
+        self.rate
+    }
+
+    /// Handles a silent receiver: halves the rate if it is the limiting one.
     pub fn on_silence(&mut self, index: usize) {
         if self.limiting() == Some(index) {
             self.rate = self.rate.map(|rate| (rate / 2.0).max(MIN_RATE));
@@ -172,12 +174,6 @@ impl EquationRate {
     }
 }
 
-impl RateControl for EquationRate {
-    fn rate(&self) -> Option<BitRate> {
-        BitRate::new((self.rate? * self.packet) as u64)
-    }
-}
-
 /// Minimum rate in packets per second.
 const MIN_RATE: f64 = 10.0;
 /// Minimum round-trip time: the share of clock and process.
@@ -197,14 +193,14 @@ mod tests {
 
     /// Simulates a bottleneck of this rate that drops all excess. Returns the mean rate of the second half.
     fn through(carries: f64, losses: &[f64], trip: Duration, seconds: u64) -> f64 {
-        let mut control = EquationRate::new(losses.len(), 1000);
+        let mut control = EquationRate::new(losses.len());
         let (mut sent, mut arrived) = (0.0, vec![0.0; losses.len()]);
         let (mut now, mut sum, mut steps) = (Time::ZERO, 0.0, 0.0);
         let end = Time::ZERO + Duration::from_secs(seconds);
         let mut rng = carillon_core::Seeds::new(1).stream("losses");
         while now < end {
             now += trip;
-            let rate = control.rate().map_or(100.0, |rate| rate.bps() as f64 / 8000.0);
+            let rate = control.rate().unwrap_or(100.0);
             let packets = rate * trip.as_secs_f64();
             sent += packets;
             for (index, &loss) in losses.iter().enumerate() {
@@ -237,7 +233,7 @@ mod tests {
 
     #[test]
     fn removed_receiver_does_not_limit_rate() {
-        let mut control = EquationRate::new(2, 1000);
+        let mut control = EquationRate::new(2);
         let trip = Duration::from_millis(10);
         for step in 1..100_u64 {
             let now = Time::ZERO + trip * step as u32;
@@ -266,7 +262,7 @@ mod tests {
         fn rate_never_jumps_after_first_loss(
             answers in prop::collection::vec((0..3_usize, 0..2000_u64, 0..2000_u32, 1..300_u64, 0..100_u64), 1..200)
         ) {
-            let mut control = EquationRate::new(3, 1000);
+            let mut control = EquationRate::new(3);
             let (mut now, mut sent, mut arrived) = (Time::ZERO, 0, [0_u32; 3]);
             for (index, more, came, trip, pause) in answers {
                 now += Duration::from_millis(pause);

@@ -1,0 +1,177 @@
+//! Record of the answers of one receiver: packets arrived and lost, and round-trip times.
+
+use std::time::Duration;
+
+use carillon_core::Time;
+
+use super::PathEstimate;
+use super::windowed::Windowed;
+
+/// Answers of one receiver, as far as every controller needs them.
+#[derive(Clone, Debug)]
+pub struct PathRecord {
+    /// Last report of the receiver: packets arrived, and when.
+    last: Mark,
+    /// Maximum number of packets that were missing at a time.
+    lost: u64,
+    /// Loss rate, smoothed over `SMOOTHING_PACKETS`, and the number of packets that it covers.
+    loss: (f64, f64),
+    /// Minimum of the recent round-trip times in seconds, negated.
+    least: Windowed,
+    /// EWMA of the round-trip time in excess of the minimum, in seconds.
+    queued: f64,
+}
+
+/// Number of packets that had reached a receiver at some time, as far as the sender knew, and the number sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    arrived: u64,
+    serial: u64,
+    /// Time of the poll, and of its answer.
+    asked: Time,
+    at: Option<Time>,
+}
+
+/// Answer to a poll.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Time of the poll.
+    pub asked: Time,
+    /// State of the record when the poll was sent.
+    pub then: Mark,
+    /// Number of packets sent up to the poll.
+    pub serial: u64,
+    /// Number of packets sent since the poll.
+    pub since: u64,
+    /// Packets that have reached the receiver, modulo 2^32.
+    pub arrived: u32,
+}
+
+/// Measurement from the answer to a poll, compared with earlier answers.
+#[derive(Clone, Copy, Debug)]
+pub struct Acknowledgment {
+    /// Time of the poll.
+    pub asked: Time,
+    /// Time from the poll to its answer.
+    pub round_trip: Duration,
+    /// Number of packets sent up to the poll.
+    pub sent: u64,
+    /// Number of these that arrived.
+    pub arrived: u64,
+    /// Number of packets sent since the poll.
+    pub since: u64,
+    /// Number of packets that arrived since the previous answer.
+    pub newly_arrived: u64,
+    /// Number of packets found lost since the previous answer.
+    pub newly_lost: u64,
+    /// Packets sent, and arrived, over about a round trip: since the answer that was the last one when the poll was
+    /// sent.
+    pub over_round_trip: (u64, u64),
+    /// Longer of the times in which these packets were sent and arrived.
+    pub span: Duration,
+}
+
+impl Acknowledgment {
+    /// Delivery rate in packets per second (Cheng et al., *Delivery Rate Estimation*); none if it covers no time.
+    pub fn delivery_rate(&self) -> Option<f64> {
+        let span = self.span.as_secs_f64();
+        (span > 0.0).then(|| self.over_round_trip.1 as f64 / span)
+    }
+}
+
+impl Default for PathRecord {
+    fn default() -> Self {
+        PathRecord {
+            last: Mark { arrived: 0, serial: 0, asked: Time::ZERO, at: None },
+            lost: 0,
+            loss: (0.0, 0.0),
+            least: Windowed::default(),
+            queued: 0.0,
+        }
+    }
+}
+
+impl PathRecord {
+    /// Present state, to be kept with a poll.
+    pub fn mark(&self) -> Mark {
+        self.last
+    }
+
+    /// Number of packets sent when the poll left that was answered last.
+    pub fn answered(&self) -> u64 {
+        self.last.serial
+    }
+
+    /// Packets sent and arrived as of the last answer; none before the first.
+    pub fn counts(&self) -> Option<(u64, u64)> {
+        self.last.at.map(|_| (self.last.serial, self.last.arrived))
+    }
+
+    /// Smoothed loss rate.
+    pub fn loss(&self) -> f64 {
+        self.loss.0
+    }
+
+    /// Estimate of the path with this window.
+    pub fn estimate(&self, window: u64) -> PathEstimate {
+        PathEstimate {
+            window,
+            loss: self.loss.0,
+            round_trip: Duration::try_from_secs_f64(-self.least.greatest()).ok(),
+            queued: Duration::try_from_secs_f64(self.queued).unwrap_or_default(),
+        }
+    }
+
+    /// Adds an answer. Returns its measurement; none if a newer answer has overtaken it.
+    pub fn on_answer(&mut self, now: Time, answer: Answer) -> Option<Acknowledgment> {
+        let Answer { asked, then, serial, since, arrived } = answer;
+        let step = arrived.wrapping_sub(self.last.arrived as u32);
+        // A step beyond half of the range is a negative one.
+        if step > u32::MAX / 2 {
+            return None;
+        }
+        self.last = Mark { arrived: self.last.arrived + u64::from(step), serial, asked, at: Some(now) };
+        // Reordering only lowers the number of missing packets, so each loss counts once.
+        let missing = serial.saturating_sub(self.last.arrived);
+        let newly_lost = missing.saturating_sub(self.lost);
+        self.lost = self.lost.max(missing);
+        // Measure over at least a round trip, so that answers in a burst do not look like a fast path, and over at
+        // least the distance between polls, so that a late answer does not.
+        let span = now.since(then.at.unwrap_or(asked).min(asked));
+        let span = then.at.map_or(span, |_| span.max(asked.since(then.asked)));
+        let acknowledgment = Acknowledgment {
+            asked,
+            round_trip: now.since(asked),
+            sent: serial,
+            arrived: self.last.arrived,
+            since,
+            newly_arrived: step.into(),
+            newly_lost,
+            over_round_trip: (serial.saturating_sub(then.serial), self.last.arrived - then.arrived),
+            span,
+        };
+        self.note(now, &acknowledgment);
+        Some(acknowledgment)
+    }
+
+    /// Updates the averages.
+    fn note(&mut self, now: Time, acknowledgment: &Acknowledgment) {
+        let (sent, came) = acknowledgment.over_round_trip;
+        let round_trip = acknowledgment.round_trip.as_secs_f64();
+        self.least.note(now, -round_trip, MIN_ROUND_TRIP_MEMORY);
+        self.queued += (round_trip + self.least.greatest() - self.queued) * QUEUEING_DELAY_GAIN;
+        if sent > 0 {
+            let (loss, packets) = self.loss;
+            let packets = (packets + sent as f64).min(SMOOTHING_PACKETS.max(sent as f64));
+            let rate = (1.0 - came as f64 / sent as f64).clamp(0.0, 1.0);
+            self.loss = (loss + sent as f64 / packets * (rate - loss), packets);
+        }
+    }
+}
+
+/// Number of packets over which the loss rate is smoothed.
+const SMOOTHING_PACKETS: f64 = 256.0;
+/// Time for which the minimum round-trip time is remembered.
+const MIN_ROUND_TRIP_MEMORY: Duration = Duration::from_secs(10);
+/// Gain of the EWMA of the queueing delay.
+const QUEUEING_DELAY_GAIN: f64 = 0.125;
