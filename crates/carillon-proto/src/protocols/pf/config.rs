@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Parameter};
 
+use super::parent::CongestionRule;
 use crate::blocks::retransmission::parameters::PAST_LIMIT;
 use crate::blocks::{PastLimit, REPAIR_BUDGET};
 
@@ -46,6 +47,10 @@ pub(crate) const CHILD_PAST_LIMIT: Parameter = Parameter {
 pub(crate) const BURST: Parameter = Parameter::span("burst", "0 ms")
     .doc("what a parent could have sent in so much time may go at once, so that a timer that is late costs nothing (Carillon's; 0: the paper's gap)");
 
+/// Congestion control.
+pub(crate) const CONGESTION: Parameter = Parameter::choice("congestion", &["none", "window"], "none")
+    .doc("none: the gap sets the rate (the paper); window: the number of outstanding messages adapts to losses as in TCP (Jacobson 1988, which the paper's conclusion names)");
+
 /// Parameters in the order of the protocol's page.
 pub(crate) const PARAMETERS: &[Parameter] = &[
     WINDOW,
@@ -60,6 +65,7 @@ pub(crate) const PARAMETERS: &[Parameter] = &[
     CHILD_PAST_LIMIT,
     BURST,
     REPAIR_BUDGET,
+    CONGESTION,
 ];
 
 /// Settings for files over a real network.
@@ -104,6 +110,7 @@ pub(crate) struct Rules {
     pub packet: u64,
     pub burst: Duration,
     pub repair_budget: u64,
+    pub congestion: CongestionRule,
     /// True if a message completes only when all children have consumed it. Inner nodes consume a message when all
     /// nodes below them have it.
     pub consumed: bool,
@@ -153,6 +160,10 @@ impl Rules {
             packet: (gap.as_nanos() / 8) as u64,
             burst: span("burst"),
             repair_budget: settings.count("repair_budget"),
+            congestion: match settings.choice("congestion") {
+                "window" => CongestionRule::Window,
+                _ => CongestionRule::None,
+            },
             consumed: false,
             helper_timeout: Duration::MAX,
             ahead: false,

@@ -10,6 +10,7 @@ pub(crate) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.set("absent_polls", trial.max_attempts.unwrap_or(1_000_000));
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
         trial.count("window", 1, 40).pick("mtr", &["0", "0.2", "1"]).pick("repair_budget", &["0", "9"]);
+        trial.pick("congestion", &["none", "window"]);
         trial.pick("epoch", &["2 ms", "10 ms"]).pick("response_rate", &["600", "1500", "20000"]);
         match trial.network {
             // A machine may pause: its silence must not look like a failure.
@@ -38,7 +39,7 @@ pub(crate) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             ("Retransmitted", "[*]", "all children have it"),
             ("Waiting", "[*]", "no child is left"),
         ],
-        rare: &[("Waiting", "[*]", "the last child has to be given up while messages wait for room")],
+        rare: &[],
     }],
     ..ProtocolEntry::PLAIN
 };

@@ -13,6 +13,8 @@ pub(crate) struct Intake {
     /// Identifier of the child in polls of its parent.
     identity: u32,
     size: u64,
+    /// Window that the child reports: its size, or less if messages congest the network below it.
+    reported: u64,
     pub window: ReceiveWindow,
     /// First number beyond HR, the highest message known to exist.
     highest: u64,
@@ -37,6 +39,7 @@ impl Intake {
         Intake {
             identity,
             size,
+            reported: size,
             window: ReceiveWindow::new(size, false),
             highest: 0,
             asked: None,
@@ -94,10 +97,15 @@ impl Intake {
             left: wire(held.min(expected)),
             expected: wire(expected),
             highest: wire(self.highest),
-            size: u32::try_from(self.size).unwrap_or(u32::MAX),
+            size: u32::try_from(self.reported).unwrap_or(u32::MAX),
             received: Map::new(&self.map),
         }));
         Some(expected.saturating_sub(1))
+    }
+
+    /// Reports a smaller window than the size from now on.
+    pub fn report_window(&mut self, window: u64) {
+        self.reported = window.min(self.size);
     }
 
     /// LE of a child with an application that takes messages in order.

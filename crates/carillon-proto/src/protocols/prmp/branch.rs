@@ -12,7 +12,7 @@ use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 use crate::blocks::MachineContext;
 use crate::protocols::pf::config::Rules;
 use crate::protocols::pf::intake::{MODULUS, stamp};
-use crate::protocols::pf::parent::{Parent, Sending, To};
+use crate::protocols::pf::parent::{CongestionRule, Parent, Sending, To};
 use crate::protocols::pf::sender::read;
 
 /// Parent with its children, which are helpers or members.
@@ -44,11 +44,18 @@ struct OutgoingPacket {
 impl Branch {
     /// Creates the branch of a node with these children; fails if a setting is invalid.
     pub fn new(build: &BuildContext, settings: &Config, nodes: Vec<NodeId>) -> Result<Self, ConfigError> {
+        let from_root = settings.choice("data") == "root";
+        let rules = Rules::new(build, settings)?;
         let rules = Rules {
             consumed: settings.choice("reliability") == "end",
             ahead: true,
             helper_timeout: settings.span("helper_timeout").at(build.bit_rate),
-            ..Rules::new(build, settings)?
+            congestion: match rules.congestion {
+                // An inner node does not send the root's messages, so it cannot slow down by itself.
+                CongestionRule::Window if from_root && build.node != build.sender => CongestionRule::Reported,
+                rule => rule,
+            },
+            ..rules
         };
         let mut parent = Parent::new(rules, nodes.len());
         let helpers: BTreeSet<NodeId> = build.helpers.helpers().iter().map(|helper| helper.node).collect();
@@ -60,7 +67,7 @@ impl Branch {
             table: build.helpers.clone(),
             index: nodes.iter().copied().zip(0..).collect(),
             nodes,
-            from_root: settings.choice("data") == "root",
+            from_root,
             orphaning: BTreeSet::new(),
             out: InlineQueue::default(),
             written: Vec::new(),

@@ -171,6 +171,9 @@ impl Part for PrmpNode {
     }
 
     fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(window) = self.branch.as_ref().and_then(|branch| branch.parent.reported_window()) {
+            self.intake.report_window(window);
+        }
         let left = self.intake.left();
         if let Some(last) = self.intake.response(left, |packet| packet.emit(context.association, buf)) {
             context.control("resp", last);

@@ -395,3 +395,28 @@ fn slow_leaf_closes_windows_above_it() {
         assert!(tree.polls > 0);
     }
 }
+
+/// The inner node reports its congestion window as its buffer, and the root sends no more.
+#[test]
+fn losses_below_an_inner_node_slow_the_root() {
+    let sizes = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = sizes.clone();
+    let mut lost = std::collections::BTreeSet::new();
+    let settings = [("data", "root"), ("congestion", "window"), ("window", "32")];
+    let mut tree = Tree::new(false, &settings).losing(move |_, from, to, packet| {
+        if let (INNER, 0, Packet::Resp(resp)) = (from, to, packet) {
+            seen.borrow_mut().push(resp.size);
+        }
+        // Receiver 4 loses the first copy of each fourth message; the root's other children lose nothing.
+        matches!(packet, Packet::Data { seq, .. } if to == 4 && seq % 4 == 3 && lost.insert(*seq))
+    });
+    let mut offered = 0;
+    for millis in 0..200 {
+        offered += tree.offer(32);
+        tree.run(50 * millis);
+    }
+    tree.run(30_000);
+    let sizes = sizes.borrow();
+    assert!(offered > 40 && tree.got(4).len() as u64 == offered, "{offered}");
+    assert!(sizes.first() == Some(&1) && sizes.iter().max() < Some(&9), "{sizes:?}");
+}

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
+use super::congestion::{ChildCongestion, CongestionRule};
 use crate::blocks::{ReceiverMap, RoundTrip};
 
 /// Window, round-trip time and outstanding polls of a child.
@@ -16,6 +17,10 @@ pub(crate) struct Child {
     pub left: u64,
     /// S: number of messages that its buffer holds.
     pub size: u64,
+    /// First message without room at the child, or beyond its congestion window. The effective window EW ends here.
+    pub limit: u64,
+    /// Congestion window, with congestion control.
+    pub(super) congestion: Option<ChildCongestion>,
     /// First number beyond HR, the highest message that the child knows.
     pub highest: u64,
     /// Messages that the child has.
@@ -54,11 +59,13 @@ pub(crate) struct OutstandingPoll {
 
 impl Child {
     /// Creates a child without messages, with room for `size` messages.
-    pub fn new(size: u64) -> Self {
-        Child {
+    pub fn new(size: u64, rule: CongestionRule) -> Self {
+        let mut child = Child {
             live: true,
             left: 0,
             size,
+            limit: 0,
+            congestion: ChildCongestion::new(rule, size),
             highest: 0,
             map: ReceiverMap::default(),
             round_trip: RoundTrip::default(),
@@ -70,12 +77,19 @@ impl Child {
             silent_since: None,
             helps: false,
             resent: BTreeMap::new(),
-        }
+        };
+        child.limit = child.first_without_room();
+        child
     }
 
-    /// First message without room at the child. The effective window EW ends here.
-    pub fn limit(&self) -> u64 {
+    /// First message without room in the buffer of the child.
+    pub fn buffer_limit(&self) -> u64 {
         self.left.saturating_add(self.size)
+    }
+
+    /// First message without room in the buffer of the child, or in the network to it.
+    pub fn first_without_room(&self) -> u64 {
+        self.buffer_limit().min(self.congestion_limit())
     }
 
     /// Returns true if the child is known to be missing a message.

@@ -1,6 +1,7 @@
 //! Parent: sends messages to its children, and polls them for their state.
 
 mod child;
+mod congestion;
 mod polls;
 mod recovery;
 mod sending;
@@ -16,6 +17,7 @@ use carillon_core::{Outcome, Time, TokenBucket};
 use super::config::Rules;
 use crate::blocks::{Minimum, Numbered, RepairBudget, ResponsePlan};
 pub(crate) use child::Child;
+pub(crate) use congestion::CongestionRule;
 use polls::Polls;
 pub(crate) use recovery::Response;
 pub(crate) use sending::{Sending, To};
@@ -127,12 +129,13 @@ impl Parent {
     /// Creates the parent of `children` children.
     pub fn new(rules: Rules, children: usize) -> Self {
         let (mut limits, mut lefts) = (Minimum::default(), Minimum::default());
+        let child = Child::new(rules.window, rules.congestion);
         for _ in 0..children {
-            limits.insert(rules.window);
+            limits.insert(child.limit);
             lefts.insert(0);
         }
         Parent {
-            children: vec![Child::new(rules.window); children],
+            children: vec![child; children],
             live: children,
             messages: Numbered::default(),
             sent: 0,
@@ -204,9 +207,10 @@ impl Parent {
     /// Adds a child with the next index, and plans a poll for its state.
     pub fn adopt(&mut self, now: Time) {
         let index = self.children.len();
-        self.children.push(Child::new(self.rules.window));
+        let child = Child::new(self.rules.window, self.rules.congestion);
+        self.limits.insert(child.limit);
+        self.children.push(child);
         self.live += 1;
-        self.limits.insert(self.rules.window);
         self.lefts.insert(0);
         self.plan.add_child();
         if self.sent > 0 {
@@ -304,16 +308,26 @@ impl Parent {
     /// Replaces the window of a child by its left edge and size, or removes it.
     fn set_limit(&mut self, index: usize, window: Option<(u64, u64)>) {
         let child = &mut self.children[index];
-        self.limits.remove(child.limit());
+        self.limits.remove(child.limit);
         self.lefts.remove(child.left);
         if let Some((left, size)) = window {
             (child.left, child.size) = (child.left.max(left), size);
-            self.limits.insert(child.limit());
+            child.limit = child.first_without_room();
+            self.limits.insert(child.limit);
             self.lefts.insert(child.left);
         }
     }
 
-    /// EW, the effective window: number of further messages for which all children have room.
+    /// Applies a change of a child's congestion window.
+    fn update_limit(&mut self, index: usize) {
+        let child = &mut self.children[index];
+        self.limits.remove(child.limit);
+        child.limit = child.first_without_room();
+        self.limits.insert(child.limit);
+    }
+
+    /// EW, the effective window: number of further messages for which all children have room, and the network too if
+    /// there is congestion control.
     pub fn effective_window(&self) -> u64 {
         self.limits.get().unwrap_or(u64::MAX).saturating_sub(self.sent)
     }
@@ -342,7 +356,7 @@ impl Parent {
     pub fn awaits(&self, index: usize) -> bool {
         let start = self.messages.start();
         let waits = |child: &Child| !child.map.has(start) || (self.rules.consumed && child.left <= start);
-        let is_full = |child: &Child| self.sent < self.messages.end() && child.limit() <= self.sent;
+        let is_full = |child: &Child| self.sent < self.messages.end() && child.limit <= self.sent;
         self.child(index).is_some_and(|child| (start < self.sent && waits(child)) || is_full(child))
     }
 

@@ -73,7 +73,7 @@ impl Parent {
         self.set_limit(index, Some((left, size)));
         // The child is full: every message that it has room for has arrived, and none is consumed.
         let child = &self.children[index];
-        if child.limit() <= self.sent && child.map.next() >= child.limit() {
+        if child.buffer_limit() <= self.sent && child.map.next() >= child.buffer_limit() {
             self.full.insert(index);
         } else {
             self.full.remove(&index);
@@ -84,6 +84,7 @@ impl Parent {
             false => self.behind.remove(&index),
         };
         self.count(now, index, at, old);
+        self.update_limit(index);
         Ok(())
     }
 
@@ -100,6 +101,12 @@ impl Parent {
             let (had, has) = (old.has(number), child.map.has(number));
             let (was_missing, is_missing) = (number < old_highest && !had, child.nacks(number));
             message.acked += usize::from(has && !had);
+            if has && !had {
+                child.on_arrived();
+            }
+            if is_missing && !was_missing {
+                child.on_missing(number, self.sent);
+            }
             message.nacked += usize::from(is_missing);
             message.nacked -= usize::from(was_missing);
             if !is_missing {
@@ -186,6 +193,8 @@ impl Parent {
                 if !child.live || !child.miss(poll) {
                     continue;
                 }
+                child.on_absent(self.sent);
+                self.update_limit(index);
                 end = end.max(about);
                 self.absentees.insert(index);
                 let child = &self.children[index];

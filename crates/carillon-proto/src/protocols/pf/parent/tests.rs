@@ -24,6 +24,7 @@ fn rules(window: u64, mtr: f64) -> Rules {
         packet: 125_000,
         burst: Duration::ZERO,
         repair_budget: 0,
+        congestion: CongestionRule::None,
         consumed: false,
         helper_timeout: Duration::MAX,
         ahead: false,
@@ -82,7 +83,7 @@ fn section_2_2_the_effective_window_of_figure_1_is_1() {
     for (index, left) in [98, 97].into_iter().enumerate() {
         parent.set_limit(index, Some((left, 10)));
     }
-    assert_eq!([0, 1].map(|index| parent.children[index].limit() - parent.sent), [2, 1]);
+    assert_eq!([0, 1].map(|index| parent.children[index].limit - parent.sent), [2, 1]);
     assert_eq!(parent.effective_window(), 1);
     parent.sent += 1;
     assert!(!parent.has_new(), "the window is closed");
@@ -202,7 +203,7 @@ fn silent_child_is_polled_again_and_then_expelled() {
 
 #[test]
 fn section_3_the_missing_poll_table_counts_and_forgives() {
-    let mut child = Child::new(64);
+    let mut child = Child::new(64, CongestionRule::None);
     let ask = |child: &mut Child, poll: u64| {
         child.asked.push_back(child::OutstandingPoll { poll, at: at(poll), end: 1, absent: false });
     };
@@ -229,7 +230,7 @@ fn section_3_the_missing_poll_table_counts_and_forgives() {
 /// distant child that received nothing at first is polled more often than the list keeps.
 #[test]
 fn a_poll_among_many_unanswered_ones_may_be_answered() {
-    let mut child = Child::new(64);
+    let mut child = Child::new(64, CongestionRule::None);
     for poll in 1..=100 {
         child.asked.push_back(child::OutstandingPoll { poll, at: at(10 * poll), end: 1, absent: false });
         assert!(child.miss(poll));
@@ -286,7 +287,7 @@ fn impossible_responses_are_dropped() {
     assert_eq!((parent.acknowledged(0), parent.effective_window()), (Some(0), 0));
     assert!(parent.on_response(at(7), 2, &good(5)).is_err(), "unknown child");
     parent.on_response(at(7), 0, &Response { size: u64::MAX, ..good(5) }).unwrap();
-    assert_eq!(parent.children[0].limit(), 10, "S is what was agreed");
+    assert_eq!(parent.children[0].limit, 10, "S is what was agreed");
     assert_eq!(parent.effective_window(), 0, "the other has no room");
 }
 
@@ -317,4 +318,74 @@ fn full_child_is_polled_until_it_has_room() {
     let poll = polls.last().unwrap().at;
     parent.on_response(at(21), 0, &response(poll, 4, 0..4)).unwrap();
     assert_eq!(run(&mut parent, 22, 22)[0].message, Some(4));
+}
+
+/// Answers the newest poll of the only child, with the messages that it has, and takes complete ones.
+fn report(parent: &mut Parent, now: u64, highest: u64, has: impl IntoIterator<Item = u64>) {
+    let poll = parent.children[0].asked.back().expect("the child was asked").at;
+    parent.on_response(at(now), 0, &response(poll, highest, has)).unwrap();
+    while parent.pop_complete().is_some() {}
+}
+
+/// Numbers of the new messages in these packets.
+fn new(sent: &[Sending]) -> Vec<u64> {
+    sent.iter().filter(|sending| !sending.again).filter_map(|sending| sending.message).collect()
+}
+
+#[test]
+fn congestion_window_doubles_and_a_loss_halves_it() {
+    let rules = Rules { congestion: CongestionRule::Window, round_trip: 20 * MS, ..rules(64, 0.2) };
+    let mut parent = parent(1, 40, rules);
+    let mut sent = 0;
+    for (round, size) in [1, 2, 4, 8].into_iter().enumerate() {
+        let start = 100 * round as u64;
+        assert_eq!(new(&run(&mut parent, start, start + 20)).len(), size);
+        sent += size as u64;
+        report(&mut parent, start + 20, sent, 0..sent);
+    }
+    assert_eq!(new(&run(&mut parent, 400, 430)).len(), 16);
+    // Message 15 is missing: the window of 16 is halved, and has grown by one for the 15 messages that have arrived.
+    report(&mut parent, 430, 31, 16..31);
+    let repair = run(&mut parent, 431, 432);
+    assert_eq!((new(&repair), again(&repair)), (vec![], vec![(15, To::All)]));
+    assert_eq!(parent.children[0].congestion_limit() - 15, 9);
+    run(&mut parent, 433, 480);
+    report(&mut parent, 480, 31, 15..31);
+    assert_eq!(parent.children[0].congestion_limit() - 31, 9);
+}
+
+/// An unanswered poll says nothing of the messages (section 2.4).
+#[test]
+fn second_unanswered_poll_starts_congestion_window_anew() {
+    let rules = Rules { congestion: CongestionRule::Window, absent_polls: 99, ..rules(64, 0.2) };
+    let mut parent = parent(1, 40, rules);
+    for (round, sent) in [1, 3, 7].into_iter().enumerate() {
+        let start = 100 * round as u64;
+        run(&mut parent, start, start + 5);
+        report(&mut parent, start + 5, sent, 0..sent);
+    }
+    let room = |parent: &Parent| parent.children[0].congestion_limit() - 7;
+    assert_eq!(room(&parent), 8);
+    while parent.children[0].absent < 1 {
+        let now = parent.poll_timeout().map_or(0, |at| at.as_nanos() / 1_000_000);
+        run(&mut parent, now + 1, now + 1);
+    }
+    assert_eq!(room(&parent), 8);
+    while parent.children[0].absent < 2 {
+        let now = parent.poll_timeout().map_or(0, |at| at.as_nanos() / 1_000_000);
+        run(&mut parent, now + 1, now + 1);
+    }
+    assert_eq!(room(&parent), 1);
+}
+
+#[test]
+fn reported_congestion_window_does_not_limit_its_own_parent() {
+    let rules = Rules { congestion: CongestionRule::Reported, ..rules(64, 0.2) };
+    let mut parent = parent(2, 9, rules);
+    assert_eq!((parent.reported_window(), parent.effective_window()), (Some(1), 64));
+    parent.set_limit(1, Some((0, 1)));
+    (0..9).for_each(|_| parent.children[0].on_arrived());
+    assert_eq!(parent.reported_window(), Some(1), "a child reports less");
+    parent.remove(1);
+    assert_eq!(parent.reported_window(), Some(10));
 }
