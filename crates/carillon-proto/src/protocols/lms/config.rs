@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Parameter};
 
+use super::sample::{Limits, Offers};
 use crate::blocks::REPAIR_BUDGET;
 
 /// Parameters in the order of the protocol's page.
@@ -23,10 +24,16 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("with retry = escalate, attempts after which a receiver asks the source itself, which answers it alone (Carillon's)"),
     Parameter::span("rtt", "0 bit")
         .doc("round-trip time to the source; zero: twice the time that its SETUP took, for which all clocks must agree (ns-2)"),
-    Parameter::choice("replier_choice", &["static", "adaptive"], "static")
-        .doc("static: every receiver offers itself as replier at cost 0, so that the nearest stays; adaptive: at the cost of its losses"),
+    Parameter::choice("replier_choice", &["static", "adaptive", "triggered"], "static")
+        .doc("static: every receiver offers itself as replier at cost 0, so that the nearest stays; adaptive: at the cost of its losses; triggered: the same, but only when conditions have changed (thesis, section 5.8.4)"),
     Parameter::count("loss_smpl_ivl", (1, 1_000_000), "100")
-        .doc("with replier_choice = adaptive, packets after which a receiver offers itself anew, at the number of losses it found in them"),
+        .doc("unless replier_choice = static, packets of a sample: its number of losses is the cost, and after it a receiver may offer itself anew"),
+    Parameter::probability("trigger_exposure", "0.2")
+        .doc("with replier_choice = triggered: a receiver offers itself anew when more than this share of a sample's packets are duplicates (Carillon's value)"),
+    Parameter::count("trigger_latency", (1, 1_000_000), "150")
+        .doc("with replier_choice = triggered: a receiver offers itself anew when its repairs take longer than this percentage of its round trip to the source, on average over a sample (Carillon's value)"),
+    Parameter::count("refresh_limit", (0, 1_000_000), "0")
+        .doc("updates of the replier that a router accepts from an interface in each setup_ivl, the answers to SETUP included; 0: any number (thesis, section 5.8.4: a filter against malfunctioning receivers)"),
     Parameter::switch("src_refresh", "false")
         .doc("the source offers itself as replier too: a router that is nearer to it than to its replier turns to it"),
     Parameter::count("buffer", (1, 65_536), "1024")
@@ -73,8 +80,12 @@ pub(super) struct Settings {
     pub direct_after: u32,
     /// Configured round-trip time; `None` to measure it from SETUP.
     pub rtt: Option<Duration>,
-    /// Number of packets in a loss sample; `None` for static repliers.
-    pub loss_smpl_ivl: Option<u64>,
+    /// Rule for offers of a receiver as replier; `None` for static repliers.
+    pub offers: Option<Offers>,
+    /// Number of packets in a loss sample.
+    pub loss_smpl_ivl: u64,
+    /// Maximum number of updates from an interface in a SETUP interval; 0 for any number.
+    pub refresh_limit: u32,
     /// True if the source offers itself as replier.
     pub src_refresh: bool,
     /// Messages that the source holds, or a receiver keeps out of order.
@@ -103,7 +114,14 @@ impl Settings {
         if retry_max < MIN_REQUEST_WAIT {
             return Err(ConfigError::Conflict(format!("retry_max must be {MIN_REQUEST_WAIT:?} at least")));
         }
-        let adaptive = config.choice("replier_choice") == "adaptive";
+        let offers = match config.choice("replier_choice") {
+            "adaptive" => Some(Offers::Sampled),
+            "triggered" => Some(Offers::Triggered(Limits {
+                exposure: config.probability("trigger_exposure").value() as f32,
+                latency: config.count("trigger_latency") as f32 / 100.0,
+            })),
+            _ => None,
+        };
         Ok(Settings {
             setup_ivl,
             heartbeat: some(span("heartbeat")),
@@ -112,7 +130,9 @@ impl Settings {
             retry_max,
             direct_after: config.count("direct_after") as u32,
             rtt: some(span("rtt")),
-            loss_smpl_ivl: adaptive.then(|| config.count("loss_smpl_ivl")),
+            offers,
+            loss_smpl_ivl: config.count("loss_smpl_ivl"),
+            refresh_limit: config.count("refresh_limit") as u32,
             src_refresh: config.switch("src_refresh"),
             buffer: config.count("buffer"),
             replier_buffer: config.count("replier_buffer"),

@@ -11,7 +11,8 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         // On a path of nine links with 20 % loss each, about one request in fifty is answered.
         trial.set("retry_max", "100 ms").pick("setup_ivl", &["1 s", "3 s"]);
         if trial.chance(0.3) {
-            trial.set("replier_choice", "adaptive").set("loss_smpl_ivl", 10);
+            trial.pick("replier_choice", &["adaptive", "triggered"]).set("loss_smpl_ivl", 10);
+            trial.pick("refresh_limit", &["0", "3"]);
         }
         if trial.chance(0.3) {
             trial.set("src_refresh", true);

@@ -8,13 +8,13 @@
 //!
 //! Source: Papadopoulos, Parulkar and Varghese, INFOCOM 1998. Rules that the paper and the thesis leave open follow
 //! the author's agents for ns-2; further decisions are in `docs/protocols/lms.md`.
-//! open; what had to be decided besides is in `docs/protocols/lms.md`.
 
 mod answers;
 mod config;
 mod describe;
 mod receiver;
 mod relay;
+mod sample;
 mod sender;
 #[cfg(test)]
 mod tests;

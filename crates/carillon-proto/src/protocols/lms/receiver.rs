@@ -14,6 +14,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 use super::answers::{Answer, Answers, MAX_PENDING_ANSWERS, MAX_REMEMBERED_RANGES, To, ask, asked_for};
 use super::config::{MIN_REQUEST_WAIT, Settings};
 use super::pad;
+use super::sample::Sample;
 use crate::blocks::{Arrival, KeptWindow, MachineContext, Part, Player, RequestRows, near, wire};
 
 /// Receiver that requests missing messages, and answers requests that routers turn to it.
@@ -29,20 +30,13 @@ pub struct LmsReceiver {
     oldest: u64,
     /// True while a REFRESH is due, which offers this receiver as replier.
     refresh_due: bool,
-    cost: u32,
-    sample: Sample,
+    /// Sample of the received packets; `None` if all receivers offer themselves at cost 0.
+    sample: Option<Box<Sample>>,
     reception: KeptWindow,
     losses: RequestRows,
     answers: Answers,
     /// Last messages that arrived as repairs, newest last.
     repaired: VecDeque<u64>,
-}
-
-/// Loss sample: its count is the cost of an adaptive replier.
-#[derive(Debug, Default)]
-struct Sample {
-    packets: u64,
-    requests: u32,
 }
 
 impl LmsReceiver {
@@ -55,8 +49,7 @@ impl LmsReceiver {
             rtt: settings.rtt,
             oldest: 0,
             refresh_due: false,
-            cost: 0,
-            sample: Sample::default(),
+            sample: settings.offers.map(|offers| Box::new(Sample::new(offers, settings.loss_smpl_ivl))),
             reception: KeptWindow::new(
                 build.max_messages(settings.buffer),
                 build.max_messages(settings.replier_buffer).min(settings.replier_buffer) as usize,
@@ -82,7 +75,12 @@ impl LmsReceiver {
             self.on_oldest(context, oldest);
         }
         match self.reception.insert(number, payload) {
-            Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
+            Arrival::Duplicate => {
+                if let Some(sample) = &mut self.sample {
+                    sample.on_duplicate();
+                }
+                context.events.dropped(DropReason::Duplicate);
+            }
             Arrival::NoRoom => context.events.dropped(DropReason::BufferFull),
             Arrival::New => {
                 let message = MessageId(number);
@@ -94,6 +92,9 @@ impl LmsReceiver {
                     }
                     self.repaired.push_back(number);
                     if was_missing {
+                        if let Some(sample) = &mut self.sample {
+                            sample.on_repair(context.now, number);
+                        }
                         context.events.push(Event::LossRepaired { source: context.sender, message });
                     }
                 }
@@ -102,7 +103,9 @@ impl LmsReceiver {
         }
         self.on_oldest(context, oldest);
         self.find_losses(context);
-        self.count_packet();
+        if let Some(sample) = &mut self.sample {
+            self.refresh_due |= sample.on_packet(self.rtt.unwrap_or(INITIAL_RTT));
+        }
     }
 
     fn on_progress(&mut self, context: &mut MachineContext, progress: Progress, packet: &'static str) {
@@ -171,19 +174,10 @@ impl LmsReceiver {
     fn find_losses(&mut self, context: &mut MachineContext) {
         while let Some(gap) = self.reception.take_gap() {
             gap.clone().for_each(|number| context.events.loss_found(context.sender, number));
-            self.sample.requests = self.sample.requests.saturating_add(1);
+            if let Some(sample) = &mut self.sample {
+                sample.on_gap(context.now, gap.clone());
+            }
             self.losses.found(context.now, gap);
-        }
-    }
-
-    /// Counts a packet of the loss sample. The cost of an adaptive replier is its number of requests in the last
-    /// sample.
-    fn count_packet(&mut self) {
-        let Some(packets) = self.settings.loss_smpl_ivl else { return };
-        self.sample.packets += 1;
-        if self.sample.packets >= packets {
-            self.cost = std::mem::take(&mut self.sample).requests;
-            self.refresh_due = true;
         }
     }
 
@@ -203,7 +197,8 @@ impl LmsReceiver {
         if !std::mem::take(&mut self.refresh_due) || self.upstream == context.sender {
             return None;
         }
-        Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(context.association, buf);
+        Packet::Refresh(Offer { cost: self.sample.as_mut().map_or(0, |sample| sample.take_cost()), hops: 0 })
+            .emit(context.association, buf);
         pad(buf, self.settings.nak_len);
         context.events.control("refresh", 0_u64);
         Some(Transmit::now(Dest::Node(self.upstream)))

@@ -25,6 +25,7 @@ pub struct LmsRelay {
     max_states: usize,
     /// Lifetime of state that is not refreshed: three SETUP intervals.
     lifetime: Duration,
+    filter: Filter,
     states: BTreeMap<AssociationId, SourceState>,
     /// Outgoing datagrams, with the event to record when each leaves.
     out: VecDeque<(Transmit, Vec<u8>, Option<Event>)>,
@@ -43,6 +44,8 @@ struct SourceState {
     /// Time until which another session with the same number cannot replace this state.
     until: Time,
     replier: Option<Replier>,
+    /// Updates of the replier by interface: the start of the interval in which they are counted, and their number.
+    updates: BTreeMap<PortId, (Time, u32)>,
 }
 
 /// Replier of the subtree below this router.
@@ -57,6 +60,26 @@ struct Replier {
     until: Time,
 }
 
+/// Limit of the updates from each interface, "to guard themselves from malfunctioning receivers" (thesis, section
+/// 5.8.4).
+#[derive(Clone, Copy, Debug)]
+struct Filter {
+    /// Maximum number of updates in an interval; 0 for any number.
+    limit: u32,
+    interval: Duration,
+}
+
+impl Filter {
+    /// Counts an update in an interval, which begins anew when it is over. Returns false beyond the limit.
+    fn passes(self, now: Time, (start, updates): &mut (Time, u32)) -> bool {
+        if now >= *start + self.interval {
+            (*start, *updates) = (now, 0);
+        }
+        *updates = updates.saturating_add(1);
+        self.limit == 0 || *updates <= self.limit
+    }
+}
+
 /// Packet that this router forwards and its destination, if any.
 type Onward<'a> = Result<Option<(Dest, Packet<'a>)>, DropReason>;
 
@@ -69,6 +92,7 @@ impl LmsRelay {
             addresses: context.addresses.clone(),
             max_states: settings.sources,
             lifetime: settings.setup_ivl.saturating_mul(3),
+            filter: Filter { limit: settings.refresh_limit, interval: settings.setup_ivl },
             states: BTreeMap::new(),
             out: VecDeque::new(),
             events: Events::default(),
@@ -103,7 +127,9 @@ impl LmsRelay {
         };
         let is_first = previous.replace(address).is_none();
         let until = now + self.lifetime;
-        let state = SourceState { source, group, upstream: (port, neighbour), is_first, until, replier };
+        let updates = self.states.remove(&association).map(|state| state.updates).unwrap_or_default();
+        let state =
+            SourceState { source, group, upstream: (port, neighbour), is_first, until, replier, updates };
         self.states.insert(association, state);
         true
     }
@@ -167,7 +193,7 @@ impl SourceState {
     fn on_refresh(
         &mut self,
         now: Time,
-        until: Time,
+        (until, filter): (Time, Filter),
         datagram: &Received<'_>,
         mut offer: Offer,
     ) -> Onward<'static> {
@@ -177,6 +203,9 @@ impl SourceState {
         }
         if self.replier(now).is_some_and(|other| other.port != port && other.offer.cost <= offer.cost) {
             return Err(DropReason::Redundant);
+        }
+        if !filter.passes(now, self.updates.entry(port).or_insert((now, 0))) {
+            return Err(DropReason::OutOfWindow);
         }
         offer.hops = offer.hops.saturating_add(1);
         self.replier = Some(Replier { port, neighbour, offer, until });
@@ -262,7 +291,9 @@ impl Machine for LmsRelay {
         let onward = match packet {
             Packet::Req(request) => state.on_req(now, self.address, &datagram, request),
             Packet::Dmcast { interface, data } => state.on_dmcast(interface, data),
-            Packet::Refresh(offer) => state.on_refresh(now, now + self.lifetime, &datagram, offer),
+            Packet::Refresh(offer) => {
+                state.on_refresh(now, (now + self.lifetime, self.filter), &datagram, offer)
+            }
             Packet::Leave => state.on_leave(&datagram),
             _ => Err(DropReason::Foreign),
         };

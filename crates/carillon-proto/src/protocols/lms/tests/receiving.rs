@@ -252,3 +252,31 @@ fn only_the_source_speaks_for_itself() {
     fixture.receive(5, 0, data(0)).receive(5, 0, spm(9, 0)).receive(5, 0, setup(None));
     assert_eq!(fixture.drops(), [DropReason::NotAMember; 3]);
 }
+
+/// Thesis, section 5.8.4: an offer only when conditions have changed.
+#[test]
+fn triggered_receiver_offers_itself_when_losses_change() {
+    let settings = [("replier_choice", "triggered"), ("loss_smpl_ivl", "4"), ("trigger_exposure", "0.5")];
+    let mut fixture = receiver(&settings);
+    let offers = |fixture: &mut Fixture| {
+        let sent = fixture.sent().into_iter();
+        sent.filter(|line| line.starts_with("lms refresh")).collect::<Vec<_>>()
+    };
+    for number in [0, 1, 2, 3] {
+        fixture.multicast(data(number));
+    }
+    assert_eq!(offers(&mut fixture), [""; 0], "nothing has changed");
+    for number in [5, 7, 9, 11] {
+        fixture.multicast(data(number));
+    }
+    assert_eq!(offers(&mut fixture), ["lms refresh cost 4 hops 0 to n9"]);
+    for number in [4, 6, 8, 10] {
+        fixture.multicast(repair(number));
+    }
+    assert_eq!(offers(&mut fixture), ["lms refresh cost 0 hops 0 to n9"]);
+    // Three of four packets are duplicates.
+    for number in [12, 12, 12, 12] {
+        fixture.multicast(data(number));
+    }
+    assert_eq!(offers(&mut fixture), ["lms refresh cost 0 hops 0 to n9"]);
+}

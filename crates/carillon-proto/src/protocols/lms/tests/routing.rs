@@ -237,3 +237,21 @@ fn packet_of_unknown_session_is_dropped() {
     assert_eq!(fixture.drops(), [DropReason::Foreign; 4]);
     assert!(fixture.sent().is_empty());
 }
+
+/// Thesis, section 5.8.4.
+#[test]
+fn filter_limits_updates_of_each_interface() {
+    let mut fixture = router(&[("refresh_limit", "2"), ("setup_ivl", "1 s")]);
+    fixture.pass(0, 0, setup(Some(8)));
+    for cost in [5, 9, 1] {
+        fixture.receive(1, 1, refresh(cost, 0));
+    }
+    assert_eq!(fixture.sent(), ["lms refresh cost 5 hops 1 to n8", "lms refresh cost 9 hops 1 to n8"]);
+    assert_eq!(fixture.drops(), [DropReason::OutOfWindow]);
+    // A SETUP does not begin a new interval, and other interfaces have their own.
+    fixture.at(500).pass(0, 0, setup(Some(8)));
+    fixture.receive(1, 1, refresh(1, 0)).receive(2, 2, refresh(7, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 7 hops 1 to n8"]);
+    fixture.at(1000).receive(1, 1, refresh(3, 0));
+    assert_eq!(fixture.sent(), ["lms refresh cost 3 hops 1 to n8"]);
+}
