@@ -20,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from typing import Iterator
 
@@ -29,7 +30,7 @@ Program = tuple[str, str, str]
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 CARGO = os.environ.get("CARGO", "cargo")
 # Crates that read no clock: load on the machine does not change what their tests find.
-TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit"]
+TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit", "carillon-lab"]
 # Compiled with optimisation these unit tests take five times as long as without, far more than they gain by it: the others
 # begin while they are built.
 PLAIN = "carillon-proto"
@@ -73,7 +74,10 @@ def programs(names: list[str] | None) -> Iterator[Program]:
     """Test programs except the unit tests of PLAIN. Each is yielded once it is built: the first run while others are built."""
     rank = {name: place for place, name in enumerate(LONGEST)}
     if names is None:
-        first = build("--workspace", "--bins", "--examples", "--test", "*")
+        # Those of the command wait most of their time, so the others are built beside them.
+        command = build("--workspace", "--test", "command")
+        yield from command
+        first = [built for built in build("--workspace", "--bins", "--examples", "--test", "*") if built not in command]
     else:
         targets = [name for name in names if name != "lib"]
         first = build("--workspace", *(word for name in targets for word in ("--test", name))) if targets else []
@@ -129,24 +133,28 @@ def run(program: Program, arguments: list[str], variables: dict[str, str]) -> tu
     if is_timeless(program):
         # They do nothing but compute, as many side by side as there are processors.
         priority, variables["RUST_TEST_THREADS"] = ["nice", "-n", "19"], "1"
-    done = subprocess.run(
-        [*priority, executable, "--quiet", *arguments],
-        cwd=folder,
-        env=variables,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    seconds = time.monotonic() - begin
-    result = [line for line in done.stdout.splitlines() if line.startswith("test result:")]
-    summary = result[-1].removeprefix("test result: ").split(";")[0] if result else f"ended with {done.returncode}"
-    line = f"{os.path.basename(folder)} {name}: {summary}, {seconds:.1f} s"
-    if done.returncode:
-        return False, f"{done.stdout.rstrip()}\n{line}"
+    with tempfile.TemporaryFile("w+", errors="replace") as out:
+        started = subprocess.Popen(
+            [*priority, executable, "--quiet", *arguments],
+            cwd=folder,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+        )
+        # Also the processor time of the processes that it waited for.
+        _, status, used = os.wait4(started.pid, 0)
+        started.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        text = out.read()
+    seconds, processor = time.monotonic() - begin, used.ru_utime + used.ru_stime
+    result = [line for line in text.splitlines() if line.startswith("test result:")]
+    summary = result[-1].removeprefix("test result: ").split(";")[0] if result else f"ended with {started.returncode}"
+    line = f"{os.path.basename(folder)} {name}: {summary}, {seconds:.1f} s, {processor:.1f} s of processor time"
+    if started.returncode:
+        return False, f"{text.rstrip()}\n{line}"
     # What was left out is said aloud.
-    skipped = [line for line in done.stdout.splitlines() if "SKIPPED" in line]
+    skipped = [line for line in text.splitlines() if "SKIPPED" in line]
     return True, "\n".join([*skipped, line])
 
 

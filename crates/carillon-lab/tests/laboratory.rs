@@ -19,6 +19,7 @@ mod parity;
 mod pgm_dissector;
 mod plot;
 mod plot_folders;
+mod precision;
 mod regions;
 mod report;
 mod reproduce;

@@ -72,7 +72,7 @@ pub fn run_elsewhere(
                 return Err(Failed::Python(PyValueError::new_err(what)));
             };
             let result: RunResult = result_of(run, outcome, contents.metrics).map_err(Failed::Python)?;
-            py.detach(|| take(index, result)).map_err(Failed::Sweep)?;
+            py.detach(|| take(index, result)).map_err(Failed::Sweep).map(drop)?;
             py.check_signals().map_err(Failed::Python)?;
         }
         Ok(())

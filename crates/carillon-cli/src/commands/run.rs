@@ -136,14 +136,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let pending = writer.pending();
     let progress = RunProgress::new(file.name());
     let log = command.as_ref().and_then(|command| command.log.as_deref());
-    let mut take = |run: usize, result: RunResult| -> anyhow::Result<()> {
-        writer.take(run, result)?;
+    let mut take = |run: usize, result: RunResult| -> anyhow::Result<usize> {
+        let first_needed = writer.take(run, result)?;
         progress.run_done(pending.len());
-        Ok(())
+        Ok(first_needed)
     };
     let ended = match (&args.trace, log, args.backend) {
         (Some(path), _, backend) => {
-            traced(&file, &plan, path, backend, args.medium).and_then(|result| take(0, result))
+            traced(&file, &plan, path, backend, args.medium).and_then(|result| take(0, result).map(drop))
         }
         (None, Some(_), Backend::Testbed) => {
             bail!("{origin}: a log of the whole pass is written by the simulator only")
@@ -152,14 +152,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, None, Backend::Testbed) => {
             let stop = Stop::on_signals()?;
             let medium = args.medium.into();
+            let mut first_needed = 0;
             pending.iter().try_for_each(|&run| {
-                let observer = &mut carillon_core::NoObserver;
-                take(run, carillon_testbed::run_one(&plan.runs[run], medium, &|| stop.asked(), observer)?)
+                if run >= first_needed {
+                    let observer = &mut carillon_core::NoObserver;
+                    let result =
+                        carillon_testbed::run_one(&plan.runs[run], medium, &|| stop.asked(), observer)?;
+                    first_needed = take(run, result)?;
+                }
+                Ok(())
             })
         }
         (None, None, Backend::Sim) => {
             let stop = Stop::on_signals()?;
-            let mut take = |run, result: RunResult| Ok::<(), RunFailed>(take(run, result)?);
+            let mut take = |run, result: RunResult| Ok::<usize, RunFailed>(take(run, result)?);
             run_each(&plan, &pending, args.jobs.number(), &|| stop.asked(), &mut take)
                 .map_err(|RunFailed(error)| error)
         }
@@ -243,7 +249,7 @@ fn traced(
 }
 
 /// Consumer of the results of a run.
-type Take<'a> = dyn FnMut(usize, RunResult) -> anyhow::Result<()> + 'a;
+type Take<'a> = dyn FnMut(usize, RunResult) -> anyhow::Result<usize> + 'a;
 
 /// Runs all runs one after another and writes their events to the log file.
 fn logged(plan: &Plan, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {

@@ -61,6 +61,8 @@ struct Manifest {
     seed: u64,
     runs: u64,
     runs_done: u64,
+    #[serde(default)]
+    runs_left_out: u64,
     steps: u64,
     wall_s: f64,
     #[serde(default)]
@@ -80,7 +82,7 @@ impl FolderReport {
         let summary = SummaryFile::read(dir)?;
         let manifest = Manifest::read(&dir.join("manifest.json"))?;
         let folder = Folder::read(dir)?;
-        let is_complete = manifest.runs_done == manifest.runs;
+        let is_complete = manifest.runs_done + manifest.runs_left_out == manifest.runs;
         let published = match is_complete {
             true => FolderExperiment::of(dir, &manifest.name, &manifest.scenario)?,
             false => None,
@@ -110,7 +112,7 @@ impl FolderReport {
 
     fn what_was_run(&self) -> String {
         let Manifest { name, source, scenario_hash, version, schema_version, seed, .. } = &self.manifest;
-        let Manifest { runs, runs_done, steps, wall_s, scenario, .. } = &self.manifest;
+        let Manifest { runs, runs_done, runs_left_out, steps, wall_s, scenario, .. } = &self.manifest;
         let fact = |name: &str, value: String| vec![name.to_owned(), value];
         let mut facts = vec![fact("Scenario", name.clone())];
         facts.extend(source.as_ref().map(|source| fact("Source", source.clone())));
@@ -118,13 +120,16 @@ impl FolderReport {
             let axes = sweep.iter().map(|(key, values)| fact(&format!("Swept: {key}"), swept(values)));
             facts.extend(axes);
         }
-        facts.push(match runs_done == runs {
-            true => fact("Runs", format!("{runs}")),
-            false => fact(
-                "Runs",
-                format!("{runs_done} of {runs}: the sweep was interrupted, so points are missing"),
-            ),
-        });
+        facts.push(fact(
+            "Runs",
+            match (runs_done == runs, runs_done + runs_left_out == *runs) {
+                (true, _) => format!("{runs}"),
+                (_, true) => {
+                    format!("{runs_done} of at most {runs}: the others were not needed (run.precision)")
+                }
+                _ => format!("{runs_done} of {runs}: the sweep was interrupted, so points are missing"),
+            },
+        ));
         facts.push(fact("Seed", format!("{seed}")));
         facts.push(fact("Version", format!("carillon {version}, trace schema {schema_version}")));
         facts.push(fact("Scenario hash", format!("{scenario_hash} (BLAKE3)")));

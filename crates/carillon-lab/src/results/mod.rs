@@ -3,6 +3,7 @@
 //! A folder is written as its runs end, in the order of the plan. Memory only holds the positions of the runs in the
 //! journal. A sweep that stops early keeps its completed runs, and [`Writer::open`] resumes it.
 
+mod existing;
 mod folder;
 mod journal;
 mod nodes;
@@ -14,19 +15,21 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use thiserror::Error;
 use toml::Value;
 
+use self::existing::{check_resumed, remove_leftovers};
 use self::journal::{Journal, JournalRange};
 use self::nodes::{NodeStatistics, NodeTable};
 use crate::metrics::{MessageRecord, SubjectKind, without_latency};
 use crate::plan::{Plan, Run};
 use crate::run::RunResult;
-use crate::scenario::{Point, ScenarioFile, text_of};
+use crate::scenario::{Point, Precision, ScenarioFile, text_of};
 use crate::statistics::Summary;
 use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
 
+pub use self::existing::{Existing, check, has_results, is_abandoned, is_complete, progress};
 pub use self::folder::{read_nodes, read_runs, read_summary};
 pub use self::sweep::{SweepError, SweepOptions, TakeResult, Testbed, run_elsewhere, run_into};
 
@@ -37,10 +40,15 @@ pub struct Writer<'a> {
     plan: &'a Plan,
     dir: PathBuf,
     contents: Contents,
+    precision: Option<Precision>,
     keys: Vec<(String, ColumnKind)>,
     journal: Journal,
-    /// Number of runs with written rows, from the first run on.
+    /// First run without written rows: earlier ones have theirs, or their points needed no more runs.
     written: usize,
+    /// Runs that were left out, as their points were precise enough without them.
+    left_out: usize,
+    /// Steps of the runs with written rows.
+    steps: u64,
     /// Means of the runs written of the point in progress: for each metric one of each run.
     means: Vec<Vec<f64>>,
     runs_csv: BufWriter<File>,
@@ -61,17 +69,6 @@ pub struct Contents {
     pub messages: bool,
     /// Metrics of the caller, beside the registered ones: their names, in the order of each run's samples.
     pub metrics: &'static [&'static str],
-}
-
-/// Handling of existing results in the folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existing {
-    /// They are an error.
-    Keep,
-    /// They go.
-    Replace,
-    /// Keep the completed runs of the same sweep, and run the others.
-    Resume,
 }
 
 /// Key figures of a completed sweep.
@@ -104,132 +101,6 @@ pub enum ResultsError {
     /// The folder has results, and the caller did not choose how to handle them.
     #[error("{0}")]
     There(String),
-}
-
-/// Returns true if a folder has results, which another run would replace.
-pub fn has_results(dir: &Path) -> bool {
-    ["summary.csv", "manifest.json", "index.html", JOURNAL_FILE].iter().any(|name| dir.join(name).exists())
-}
-
-/// Returns true if a folder has an incomplete sweep that no process is running.
-pub fn is_abandoned(dir: &Path) -> bool {
-    File::open(dir.join(JOURNAL_FILE)).is_ok_and(|journal| journal.try_lock().is_ok())
-}
-
-/// Progress of the sweep in a folder, if there is one: number of completed runs, and number of all runs.
-pub fn progress(dir: &Path) -> Option<(u64, u64)> {
-    let manifest: Progress = serde_json::from_slice(&fs::read(dir.join("manifest.json")).ok()?).ok()?;
-    Some((manifest.runs_done?, manifest.runs?))
-}
-
-/// Returns true if a folder has all results of exactly this scenario, which must have a plan: the plan reads its files.
-pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
-    let manifest = fs::read(dir.join("manifest.json")).ok();
-    let manifest: Option<Progress> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
-    manifest.is_some_and(|manifest| {
-        manifest.runs.is_some()
-            && manifest.runs == manifest.runs_done
-            && manifest.scenario_hash == scenario_hash(file)
-            && manifest.files == file_hashes(file)
-            && manifest.version == env!("CARGO_PKG_VERSION")
-            && ["summary.csv", "runs.csv"].iter().all(|name| dir.join(name).exists())
-    })
-}
-
-/// Refuses to resume results of a different sweep, which would be lost, and lists the differences.
-fn check_resumed(dir: &Path, file: &ScenarioFile, has_journal: bool) -> Result<(), ResultsError> {
-    let there = |what: String| ResultsError::There(format!("{} {what}", dir.display()));
-    let other = "give --overwrite to replace them, or another --out";
-    if !has_results(dir) {
-        return Ok(());
-    }
-    let manifest: Option<serde_json::Value> =
-        fs::read(dir.join("manifest.json")).ok().and_then(|text| serde_json::from_slice(&text).ok());
-    let Some(manifest) = manifest else {
-        return Err(there(format!(
-            "has results of an unknown sweep, as manifest.json is missing or unreadable: {other}"
-        )));
-    };
-    let version = manifest.get("version").and_then(serde_json::Value::as_str).unwrap_or_default();
-    let own = serde_json::to_value(file.table()).unwrap_or_default();
-    let mut differences = Vec::new();
-    differ("", manifest.get("scenario").unwrap_or(&serde_json::Value::Null), &own, &mut differences);
-    for (name, hash) in file_hashes(file) {
-        if manifest.get("files").and_then(|files| files.get(&name)?.as_str()) != Some(&hash) {
-            differences.push(format!("{name} is another file there"));
-        }
-    }
-    if version != env!("CARGO_PKG_VERSION") {
-        differences.push(format!("version {version} there, {} here", env!("CARGO_PKG_VERSION")));
-    }
-    if !differences.is_empty() {
-        let listed = differences[..differences.len().min(MAX_LISTED_DIFFERENCES)].join("; ");
-        let more = differences.len().saturating_sub(MAX_LISTED_DIFFERENCES);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        return Err(there(format!(
-            "has results of a different sweep: {listed}{more}. To keep them, run the same sweep; {other}"
-        )));
-    }
-    match progress(dir) {
-        Some((done, runs)) if done > 0 && done < runs && !has_journal => {
-            Err(there(format!("has {done} of {runs} runs and no {JOURNAL_FILE} to resume from: {other}")))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Lists the keys in which two documents differ.
-fn differ(key: &str, there: &serde_json::Value, here: &serde_json::Value, into: &mut Vec<String>) {
-    use serde_json::Value::Object;
-    match (there, here) {
-        (Object(there), Object(here)) => {
-            let keys: std::collections::BTreeSet<&String> = there.keys().chain(here.keys()).collect();
-            for inner in keys {
-                let path = if key.is_empty() { inner.clone() } else { format!("{key}.{inner}") };
-                let null = &serde_json::Value::Null;
-                differ(&path, there.get(inner).unwrap_or(null), here.get(inner).unwrap_or(null), into);
-            }
-        }
-        (there, here) if there == here => {}
-        (there, here) => {
-            let text = |value: &serde_json::Value| match value {
-                serde_json::Value::Null => "not set".to_owned(),
-                value => value.to_string(),
-            };
-            into.push(format!("{key} is {} there, {} here", text(there), text(here)));
-        }
-    }
-}
-
-/// Removes the temporary files of a killed process. The folder is locked, so no other process uses them.
-fn remove_leftovers(dir: &Path) {
-    let is_leftover = |name: &str| {
-        let temporary = name.starts_with('.') && name.contains(".parquet.") && name.ends_with(".tmp");
-        temporary || name == SORT_SCRATCH_DIR
-    };
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(is_leftover) {
-            // One that cannot be removed harms nothing.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
-/// Refuses a folder with results, if they are to be kept.
-pub fn check(dir: &Path, existing: Existing) -> Result<(), ResultsError> {
-    if existing != Existing::Keep || !has_results(dir) {
-        return Ok(());
-    }
-    Err(ResultsError::There(match progress(dir) {
-        Some((done, runs)) if done < runs => format!(
-            "{} has a sweep that was interrupted, with {done} of {runs} runs done: give --resume to go on, --overwrite to begin anew, or another --out",
-            dir.display()
-        ),
-        _ => format!(
-            "{} has results already: give --overwrite to replace them, or another --out",
-            dir.display()
-        ),
-    }))
 }
 
 impl<'a> Writer<'a> {
@@ -297,9 +168,12 @@ impl<'a> Writer<'a> {
             plan,
             dir: dir.into(),
             contents,
+            precision: file.precision(),
             keys,
             journal,
             written: 0,
+            left_out: 0,
+            steps: 0,
             means: Vec::new(),
             report: Report::default(),
         };
@@ -315,22 +189,23 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// The runs that are not done, in the order of the plan.
+    /// The runs that are needed and not done, in the order of the plan.
     pub fn pending(&self) -> Vec<usize> {
-        (0..self.plan.runs.len()).filter(|run| self.journal.run(*run).is_none()).collect()
+        (self.written..self.plan.runs.len()).filter(|run| self.journal.run(*run).is_none()).collect()
     }
 
     /// Accepts the results of a run of the plan, and writes the rows that are next in order. Results of a run that is
-    /// done are ignored: they are the same ones, made twice on other machines.
-    pub fn take(&mut self, run: usize, result: RunResult) -> Result<(), ResultsError> {
-        if self.journal.run(run).is_some() {
-            return Ok(());
+    /// done are ignored: they are the same ones, made twice on other machines. So are results of a run that its point
+    /// does not need. Returns the first run that is still needed.
+    pub fn take(&mut self, run: usize, result: RunResult) -> Result<usize, ResultsError> {
+        if run >= self.written && self.journal.run(run).is_none() {
+            let path = self.dir.join(JOURNAL_FILE);
+            self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
+            // The journal has it.
+            drop(result);
+            self.write_rows()?;
         }
-        let path = self.dir.join(JOURNAL_FILE);
-        self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
-        // The journal has it.
-        drop(result);
-        self.write_rows()
+        Ok(self.written)
     }
 
     /// The messages of a run that is done.
@@ -354,7 +229,7 @@ impl<'a> Writer<'a> {
             samples.finish()?;
         }
         self.write_manifest()?;
-        self.report.steps = self.journal.steps();
+        self.report.steps = self.steps;
         let mut without = BTreeMap::new();
         for reason in self.runs_of_points().filter_map(|run| without_latency(&run.scenario)) {
             *without.entry(reason).or_default() += 1;
@@ -375,20 +250,41 @@ impl<'a> Writer<'a> {
     /// Writes what stands next in the order of the plan, as far as it is done.
     fn write_rows(&mut self) -> Result<(), ResultsError> {
         while self.written < self.plan.runs.len() && self.journal.run(self.written).is_some() {
-            let own = self.write_run(self.written)?;
+            let run = self.written;
+            let own = self.write_run(run)?;
             self.written += 1;
-            let point = self.plan.runs[self.written - 1].point;
-            if self.plan.runs.get(self.written).is_none_or(|next| next.point != point) {
-                self.write_point(point, own)?;
+            let point = self.plan.runs[run].point;
+            let left = self.plan.runs[self.written..].iter().take_while(|next| next.point == point).count();
+            // Runs are looked at in the order of the plan, so that the end does not depend on the number of threads.
+            if left == 0 || self.is_precise(run) {
+                self.write_point(point, run, own)?;
+                self.written += left;
+                self.left_out += left;
                 self.flush()?;
             }
         }
         Ok(())
     }
 
+    /// Returns true if the written runs of a point suffice, of which `last` is the last one.
+    fn is_precise(&self, last: usize) -> bool {
+        let Some(Precision { relative, metrics }) = &self.precision else { return false };
+        if self.plan.runs[last].replication + 1 < Precision::MIN_RUNS {
+            return false;
+        }
+        metrics.iter().all(|wanted| {
+            let at = self.parts(last).iter().position(|(metric, _)| metric == wanted);
+            let Some(means) = at.and_then(|at| self.means.get(at)) else { return false };
+            let found = Summary::of(&mut means.clone());
+            // Equal means have an interval without width, whatever they are.
+            found.ci95_high - found.mean <= relative * found.mean.abs()
+        })
+    }
+
     /// The means of a run, and its samples. Returns the summaries of these.
     fn write_run(&mut self, run: usize) -> Result<Vec<Summary>, ResultsError> {
         let Run { point, replication, .. } = &self.plan.runs[run];
+        self.steps += self.journal.run(run).map_or(0, |entry| entry.steps);
         let (key_cells, replication) = (self.key_cells(*point), Cell::count((*replication).into()));
         let mut rows = table(&self.keys, &RUN_COLUMNS);
         let mut summaries = Vec::new();
@@ -460,10 +356,10 @@ impl<'a> Writer<'a> {
         sorted::summary(&mut self.journal, parts, &scratch).map_err(io_at(&scratch))
     }
 
-    /// Writes the summaries of a point after all its runs; `of_last` has the summaries of the point's last run.
-    fn write_point(&mut self, point: usize, of_last: Vec<Summary>) -> Result<(), ResultsError> {
+    /// Writes the summaries of a point after its `last` run, of which `of_last` has the summaries.
+    fn write_point(&mut self, point: usize, last: usize, of_last: Vec<Summary>) -> Result<(), ResultsError> {
         let runs: Vec<usize> =
-            (0..self.written).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
+            (0..=last).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
         let runs: Vec<_> = runs.into_iter().rev().map(|run| self.parts(run)).collect();
         let mut rows = table(&self.keys, &summary_columns());
         let mut means = std::mem::take(&mut self.means);
@@ -498,7 +394,10 @@ impl<'a> Writer<'a> {
     }
 
     fn manifest(&self) -> Manifest<'_> {
-        let steps = self.journal.steps();
+        // Of a finished sweep, those of its results: more runs may have been made than they needed.
+        let is_finished = self.written == self.plan.runs.len();
+        let steps = if is_finished { self.steps } else { self.journal.steps() };
+        let runs_done = if is_finished { self.written - self.left_out } else { self.journal.done() };
         let wall_s = self.journal.wall().as_secs_f64();
         Manifest {
             name: self.file.name(),
@@ -512,7 +411,8 @@ impl<'a> Writer<'a> {
             schema_version: carillon_core::SCHEMA_VERSION,
             seed: self.file.seed(),
             runs: self.plan.runs.len(),
-            runs_done: self.journal.done(),
+            runs_done,
+            runs_left_out: self.left_out,
             steps,
             wall_s,
             steps_per_s: if wall_s > 0.0 { steps as f64 / wall_s } else { 0.0 },
@@ -566,9 +466,6 @@ const SAMPLE_COLUMNS: [(&str, ColumnKind); 4] = [
 /// Runs that are done, until all are.
 const JOURNAL_FILE: &str = "runs.partial";
 
-/// Differences between two scenarios that an error lists.
-const MAX_LISTED_DIFFERENCES: usize = 5;
-
 /// Samples that are being sorted.
 const SORT_SCRATCH_DIR: &str = "sort.partial";
 
@@ -597,19 +494,6 @@ fn scenario_hash(file: &ScenarioFile) -> String {
     blake3::hash(file.table().to_string().as_bytes()).to_hex().to_string()
 }
 
-/// Progress of a sweep, as recorded in its manifest.
-#[derive(Deserialize)]
-struct Progress {
-    runs: Option<u64>,
-    runs_done: Option<u64>,
-    #[serde(default)]
-    scenario_hash: String,
-    #[serde(default)]
-    files: BTreeMap<String, String>,
-    #[serde(default)]
-    version: String,
-}
-
 #[derive(Serialize)]
 struct Manifest<'a> {
     name: &'a str,
@@ -627,12 +511,20 @@ struct Manifest<'a> {
     schema_version: u32,
     seed: u64,
     runs: usize,
-    /// Fewer than all, if the sweep was interrupted.
+    /// Fewer than all, if the sweep was interrupted or runs were left out.
     runs_done: usize,
+    /// Runs that the precision of their points made needless (`run.precision`).
+    #[serde(skip_serializing_if = "is_zero")]
+    runs_left_out: usize,
     steps: u64,
     /// Sum of the real times of all runs in seconds; parallel runs each count in full.
     wall_s: f64,
     steps_per_s: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Settings of a point.

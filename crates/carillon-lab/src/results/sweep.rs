@@ -61,22 +61,32 @@ pub enum SweepError {
 pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> Result<Report, SweepError> {
     run_elsewhere(file, dir, options.contents, options.existing, |plan, pending, take| {
         let mut take = |run: usize, result: RunResult| {
-            take(run, result)?;
+            let first_needed = take(run, result)?;
             (options.progress)(pending.len());
-            Ok::<(), SweepError>(())
+            Ok::<usize, SweepError>(first_needed)
         };
         match options.testbed {
             None => run_each(plan, pending, options.jobs, options.stop, &mut take),
-            Some(testbed) => pending
-                .iter()
-                .take_while(|_| !(options.stop)())
-                .try_for_each(|&run| take(run, testbed(&plan.runs[run]).map_err(SweepError::Testbed)?)),
+            Some(testbed) => {
+                let mut first_needed = 0;
+                for &run in pending {
+                    if (options.stop)() {
+                        break;
+                    }
+                    if run >= first_needed {
+                        let result = testbed(&plan.runs[run]).map_err(SweepError::Testbed)?;
+                        first_needed = take(run, result)?;
+                    }
+                }
+                Ok(())
+            }
         }
     })
 }
 
-/// Accepts the result of a run, by its index in the plan.
-pub type TakeResult<'a> = dyn FnMut(usize, RunResult) -> Result<(), SweepError> + Send + 'a;
+/// Accepts the result of a run, by its index in the plan. Returns the first run that is still needed: those before it
+/// are done, or their points are precise enough without them.
+pub type TakeResult<'a> = dyn FnMut(usize, RunResult) -> Result<usize, SweepError> + Send + 'a;
 
 /// Writes the results of the missing runs, which `execute` makes: it receives the plan and the indices of these runs,
 /// and passes on each result. A sweep in which it leaves out a run is interrupted; the finished runs are kept.

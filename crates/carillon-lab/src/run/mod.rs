@@ -33,16 +33,18 @@ pub fn run_while(
 }
 
 /// Runs these runs of a plan on `jobs` threads and passes each result to `take` as it ends, with its index in the
-/// plan. The first error of a run or of `take` ends it. So does `stop`: no further run starts, and runs in progress
-/// are abandoned.
+/// plan. `take` returns the first run that is still needed: earlier ones do not start, and those in progress are
+/// abandoned. The first error of a run or of `take` ends it. So does `stop`: no further run starts, and runs in
+/// progress are abandoned.
 pub fn run_each<E: From<RunError> + Send>(
     plan: &Plan,
     runs: &[usize],
     jobs: usize,
     stop: &(dyn Fn() -> bool + Sync),
-    take: &mut (dyn FnMut(usize, RunResult) -> Result<(), E> + Send),
+    take: &mut (dyn FnMut(usize, RunResult) -> Result<usize, E> + Send),
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
+    let first_needed = AtomicUsize::new(0);
     let taken = Mutex::new((take, Ok(())));
     let failed = AtomicBool::new(false);
     let work = || {
@@ -50,18 +52,27 @@ pub fn run_each<E: From<RunError> + Send>(
         while !over()
             && let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed))
         {
-            let result = run_while(&plan.runs[run], &mut carillon_core::NoObserver, &over);
+            let is_needless = || run < first_needed.load(Ordering::Relaxed);
+            if is_needless() {
+                continue;
+            }
+            let result =
+                run_while(&plan.runs[run], &mut carillon_core::NoObserver, &|| over() || is_needless());
             // A thread that died with the lock has failed with a panic of its own.
             let Ok(mut taken) = taken.lock() else { return };
             let (take, outcome) = &mut *taken;
             let done = match result {
-                Ok(None) => return,
+                Ok(None) => continue,
                 Ok(Some(result)) => take(run, result),
                 Err(error) => Err(error.into()),
             };
-            if outcome.is_ok() && done.is_err() {
-                *outcome = done;
-                failed.store(true, Ordering::Relaxed);
+            match done {
+                Ok(first) => first_needed.store(first, Ordering::Relaxed),
+                Err(error) if outcome.is_ok() => {
+                    *outcome = Err(error);
+                    failed.store(true, Ordering::Relaxed);
+                }
+                Err(_) => {}
             }
         }
     };
@@ -84,7 +95,7 @@ pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
     let all: Vec<usize> = (0..plan.runs.len()).collect();
     run_each::<RunError>(plan, &all, jobs, &|| false, &mut |run, result| {
         results[run] = Some(result);
-        Ok(())
+        Ok(0)
     })?;
     Ok(results.into_iter().flatten().collect())
 }

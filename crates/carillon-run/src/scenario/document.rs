@@ -225,6 +225,10 @@ impl PacketRate {
 pub(super) struct Run {
     #[serde(default = "one")]
     pub replications: u32,
+    #[serde(default)]
+    pub precision: Option<f64>,
+    #[serde(default)]
+    pub precision_of: Vec<String>,
     #[serde(default = "first_seed")]
     pub seed: u64,
     #[serde(default = "ten_days")]
@@ -268,6 +272,8 @@ impl Default for Run {
     fn default() -> Self {
         Run {
             replications: one(),
+            precision: None,
+            precision_of: Vec::new(),
             seed: first_seed(),
             time_limit: ten_days(),
             step_limit: None,

@@ -9,6 +9,7 @@ use toml::Table;
 use super::document::Document;
 use super::error::ScenarioError;
 use super::inputs::{InputContents, Inputs};
+use super::precision::Precision;
 use super::sweep::{Axis, Point, get, points, text_of};
 
 /// A scenario file as read, with the settings made on top of it.
@@ -57,9 +58,15 @@ impl ScenarioFile {
         &self.axes
     }
 
-    /// Number of runs per point.
+    /// Number of runs per point, at most if the scenario has a [`precision`](ScenarioFile::precision).
     pub fn replications(&self) -> u32 {
         self.document.run.replications
+    }
+
+    /// The precision at which a point needs no more runs, if the scenario has one.
+    pub fn precision(&self) -> Option<Precision> {
+        let run = &self.document.run;
+        run.precision.map(|relative| Precision { relative, metrics: run.precision_of.clone() })
     }
 
     /// The seed of its random streams.

@@ -7,6 +7,7 @@ use super::document::{self, Document};
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
 use super::inputs::Inputs;
+use super::precision::Precision;
 use super::sweep::{self, Axis};
 
 impl ScenarioFile {
@@ -64,6 +65,9 @@ impl ScenarioFile {
         let (points, replications) = (file.points().len(), file.replications());
         if replications == 0 {
             return Err(file.bad("run.replications", "is 0: give 1 or more".to_owned()));
+        }
+        if let Err((key, what)) = Precision::check(&file.document.run) {
+            return Err(file.bad(key, what));
         }
         if points.saturating_mul(replications as usize) > MAX_RUNS {
             let what = format!(
