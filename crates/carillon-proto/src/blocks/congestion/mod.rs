@@ -4,8 +4,11 @@
 //! in flight, and the [`Limit`] that explains it. A sender that takes a controller by name takes every entry of
 //! [`CONTROLLERS`], so an entry is also in the suites and in the study `reproduce congestion`.
 
+mod cubic;
 mod delay;
 mod equation;
+mod fixed;
+mod pgmcc;
 mod record;
 mod slowest;
 #[cfg(test)]
@@ -17,12 +20,14 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, ConfigError, Time};
 
+pub use cubic::CubicWindow;
 pub use delay::DelayPath;
 pub use record::{Acknowledgment, Answer, Mark, PathRecord};
 pub use slowest::{PathControl, Slowest};
 
 /// Registered controllers; the first one is the default.
-pub const CONTROLLERS: &[Controller] = &[delay::CONTROLLER, equation::CONTROLLER];
+pub const CONTROLLERS: &[Controller] =
+    &[delay::CONTROLLER, equation::CONTROLLER, fixed::CONTROLLER, pgmcc::CONTROLLER, cubic::CONTROLLER];
 
 /// Entry of a controller.
 #[derive(Clone, Copy, Debug)]

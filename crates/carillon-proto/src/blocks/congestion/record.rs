@@ -72,6 +72,11 @@ pub struct Acknowledgment {
 }
 
 impl Acknowledgment {
+    /// Number of packets in flight just before the answer.
+    pub fn in_flight(&self) -> u64 {
+        self.since.saturating_add(self.newly_arrived)
+    }
+
     /// Delivery rate in packets per second (Cheng et al., *Delivery Rate Estimation*); none if it covers no time.
     pub fn delivery_rate(&self) -> Option<f64> {
         let span = self.span.as_secs_f64();

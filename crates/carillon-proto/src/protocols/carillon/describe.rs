@@ -2,6 +2,8 @@
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
+use crate::blocks::congestion::CONTROLLER_NAMES;
+
 /// Part of the registry entry that suites and the protocol's page use.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
@@ -31,9 +33,12 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             .pick("redundancy", &["0", "0", "0.1", "1"])
             .pick("proactive", &["fixed", "loss"])
             .pick("order", &["source", "source", "arrival"])
-            .pick("congestion", &["delay", "delay", "equation"])
             .pick("block_time", &["5 ms", "1 s"])
             .pick("quiet", &["1 ms", "5 ms"]);
+        // Half of the runs have the default. A controller may need a rate, and obeys it as a bound otherwise.
+        if trial.chance(0.5) {
+            trial.pick("congestion", &CONTROLLER_NAMES).set("rate", "20 Mbit/s");
+        }
     },
     states: &[
         States {

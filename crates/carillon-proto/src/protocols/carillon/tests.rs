@@ -13,6 +13,7 @@ use carillon_wire::carillon::{IncompleteBlock, IncompleteBlocks, Packet, Status}
 use carillon_wire::map::Map;
 
 use super::{CarillonSender, ENTRY};
+use crate::blocks::congestion::CONTROLLER_NAMES;
 use crate::session::SenderSessionConfig;
 
 fn settings(pairs: &[(&str, &str)]) -> Config {
@@ -287,4 +288,23 @@ fn adaptive_redundancy_anticipates_requests() {
     let (fixed, adaptive) = (sum(fixed).expect("three"), sum(adaptive).expect("three"));
     assert!(adaptive.0 < fixed.0 * 11 / 10, "{adaptive:?} and {fixed:?} repairs");
     assert!(adaptive.1 < fixed.1, "{adaptive:?} and {fixed:?} ns");
+}
+
+#[test]
+fn every_controller_delivers_under_loss() {
+    for name in CONTROLLER_NAMES {
+        for (receivers, loss) in [(1, 0.0), (3, 0.2), (12, 0.05)] {
+            let report = lossy(receivers, 400, loss, &[("congestion", name), ("rate", "20 Mbit/s")]);
+            let delivered = report.count(|_, event| matches!(event, Event::Delivered { .. }));
+            assert_eq!(delivered, receivers as usize * 400, "{name}");
+        }
+    }
+}
+
+#[test]
+fn fixed_controller_needs_rate() {
+    let members = [NodeId(1)].into();
+    let context = BuildContext { members, ..peer_context(&[SENDER, NodeId(1)], 0, false) };
+    let error = CarillonSender::new(&context, &settings(&[("congestion", "fixed")])).expect_err("no rate");
+    assert!(error.to_string().contains("give a rate"), "{error}");
 }
