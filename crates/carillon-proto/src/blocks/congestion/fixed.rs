@@ -14,7 +14,7 @@ pub const CONTROLLER: Controller = Controller {
     reference: "none",
     build: |settings| {
         let rate = settings.rate.ok_or_else(|| {
-            let why = "`congestion` is fixed and `rate` is 0, so that nothing bounds the rate: give a rate";
+            let why = "`congestion` is fixed and `rate` is 0, so that nothing bounds the rate: set `rate`";
             ConfigError::Conflict(why.into())
         })?;
         let rate = rate.bps() as f64 / (8.0 * NOMINAL_PACKET_BYTES as f64);

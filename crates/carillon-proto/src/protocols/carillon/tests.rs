@@ -306,5 +306,5 @@ fn fixed_controller_needs_rate() {
     let members = [NodeId(1)].into();
     let context = BuildContext { members, ..peer_context(&[SENDER, NodeId(1)], 0, false) };
     let error = CarillonSender::new(&context, &settings(&[("congestion", "fixed")])).expect_err("no rate");
-    assert!(error.to_string().contains("give a rate"), "{error}");
+    assert!(error.to_string().contains("set `rate`"), "{error}");
 }
