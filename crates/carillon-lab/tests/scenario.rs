@@ -339,3 +339,16 @@ fn a_run_beyond_its_memory_limit_ends_as_an_error() {
     let error = run_one(&plan.runs[0], &mut carillon_core::NoObserver).unwrap_err();
     assert!(matches!(error, RunError::Memory { .. }), "{error}");
 }
+
+#[test]
+fn radio_is_a_medium_with_a_turnaround() {
+    let text = VALID_SCENARIO.replace("kind = \"lan\"", "kind = \"radio\"\nturnaround = \"20 ms\"");
+    let file = ScenarioFile::parse("test.toml", &text).unwrap();
+    let scenario = Plan::new(&file).unwrap().runs[0].scenario.clone();
+    let radio = scenario.network.lan().unwrap().radio.unwrap();
+    assert_eq!((radio.turnaround.as_millis(), radio.contention_slots), (20, 16));
+    let wrong = replaced("kind = \"lan\"", "kind = \"lan\"\nturnaround = \"20 ms\"");
+    assert!(wrong.contains("belongs to kind = \"radio\""), "{wrong}");
+    let wrong = replaced("kind = \"lan\"", "kind = \"radio\"\ninterframe_gap = \"96 bit\"");
+    assert!(wrong.contains("belongs to kind = \"lan\""), "{wrong}");
+}

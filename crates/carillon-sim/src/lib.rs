@@ -1,8 +1,8 @@
 //! Deterministic network simulator.
 //!
 //! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global state: worlds can
-//! run in parallel, and equal worlds run alike to the last bit. Two networks exist: a shared Ethernet ([`Lan`]) and
-//! routed links ([`Graph`](graph::Graph)).
+//! run in parallel, and equal worlds run alike to the last bit. Three networks exist: a shared Ethernet ([`Lan`]), a
+//! half-duplex radio ([`Radio`]) and routed links ([`Graph`](graph::Graph)).
 
 pub mod applications;
 mod crashed;
@@ -19,7 +19,7 @@ pub mod world;
 pub use crashed::Crashed;
 pub use hosts::{HostConfig, HostDrops, Hosts};
 pub use interfaces::LossyInterfaces;
-pub use lan::{Lan, LanConfig};
+pub use lan::{Lan, LanConfig, Radio, RadioConfig};
 pub use network::{Arrival, Call, Network, Precedence, TimerRule};
 pub use queue::EventQueue;
 pub use world::{DEFAULT_EMISSION_LIMIT, Runaway, StopReason, World};

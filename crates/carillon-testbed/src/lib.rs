@@ -92,6 +92,10 @@ fn run_watched(
         anyhow::bail!("the testbed joins its nodes by one Ethernet: network.kind must be \"lan\"");
     };
     anyhow::ensure!(
+        lan.radio.is_none() || medium == Medium::Shared,
+        "only the shared medium of the testbed models a radio: give --medium shared, or network.kind = \"lan\""
+    );
+    anyhow::ensure!(
         run.scenario.losses.is_empty() && lan.further_loss.is_empty(),
         "the testbed has one loss section, with model = \"bernoulli\" and without receivers"
     );

@@ -1,4 +1,4 @@
-//! Shared medium between the nodes: the simulator's Ethernet model, run in real time.
+//! Shared medium between the nodes: the simulator's model of an Ethernet or a radio, run in real time.
 //!
 //! A thread holds the far ends of all wires. A frame that a node sends arrives here at once and is queued in the
 //! model, which senses, collides and backs off as in the simulator. When the model has sent a frame, the thread
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use carillon_core::{Bytes, Dest, Event, GroupId, NodeId, Observer, Seeds, Time, TraceEvent, Transmit};
-use carillon_sim::{Arrival, Lan, LanConfig, Network as _};
+use carillon_sim::{Arrival, LanConfig, Network as _};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
@@ -35,7 +35,7 @@ pub fn carry(
     shared.ready.wait();
     shared.ready.wait();
     let (ports, start) = (opened?, shared.start());
-    let mut lan = Lan::new(config, shared.nodes, seeds);
+    let mut lan = config.medium(shared.nodes, seeds);
     let (mut tape, mut arrival) = (EventRecorder(Vec::new()), Arrival::default());
     let mut fds: Vec<PollFd<'_>> =
         ports.iter().map(|port| PollFd::new(port.as_fd(), PollFlags::POLLIN)).collect();

@@ -2,7 +2,7 @@
 
 use carillon_core::{NodeId, Observer, Role, Seeds};
 use carillon_sim::graph::Graph;
-use carillon_sim::{Crashed, Hosts, Lan, LossyInterfaces, Network, World};
+use carillon_sim::{Crashed, Hosts, LossyInterfaces, Network, World};
 
 use super::error::RunError;
 use super::node::{Numbering, build, build_node, context, payload_bytes};
@@ -39,7 +39,7 @@ pub(super) fn build_counted<O: Observer>(
     let (network, nodes): (Box<dyn Network>, usize) = match &scenario.network {
         ScenarioNetwork::Lan(lan) => {
             let nodes = scenario.stations();
-            (Box::new(Lan::new(lan.clone(), nodes, seeds)), nodes)
+            (lan.clone().medium(nodes, seeds), nodes)
         }
         ScenarioNetwork::Graph(graph) => {
             (Box::new(routed(scenario, graph, &members, seeds)), graph.topology.nodes())

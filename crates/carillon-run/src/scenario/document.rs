@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, DataSize, Probability, Span};
 use carillon_sim::graph::GraphConfig;
-use carillon_sim::{LanConfig, TimerRule};
+use carillon_sim::{LanConfig, RadioConfig, TimerRule};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -44,6 +44,8 @@ pub(super) struct Network {
     pub propagation_delay: Option<Span>,
     pub timers: Option<Timers>,
     pub backoff: Option<Backoff>,
+    pub turnaround: Option<Span>,
+    pub contention_slots: Option<NonZeroU32>,
     pub topology: Option<String>,
     pub link_rate: Option<BitRate>,
     pub queue: Option<u32>,
@@ -116,8 +118,16 @@ pub(super) struct Child {
 #[serde(rename_all = "lowercase")]
 pub(super) enum NetworkKind {
     Lan,
+    Radio,
     Star,
     Graph,
+}
+
+impl NetworkKind {
+    /// Returns true if all nodes share one medium.
+    pub fn is_shared(self) -> bool {
+        matches!(self, NetworkKind::Lan | NetworkKind::Radio)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -291,6 +301,7 @@ impl Network {
     pub fn rate(&self) -> BitRate {
         match self.kind {
             NetworkKind::Lan => self.bit_rate.unwrap_or(BitRate::mbps(10)),
+            NetworkKind::Radio => self.bit_rate.unwrap_or(DEFAULT_RADIO_RATE),
             NetworkKind::Star => self.star_rate(),
             NetworkKind::Graph => self.link_rate.unwrap_or(GraphConfig::default().rate),
         }
@@ -301,7 +312,7 @@ impl Network {
         self.link_rate.unwrap_or(BitRate::mbps(1000))
     }
 
-    /// The Ethernet these keys describe.
+    /// The Ethernet or radio that these keys describe.
     pub fn lan(&self) -> LanConfig {
         let bit_rate = self.rate();
         let span = |span: Option<Span>| span.unwrap_or(Span::ZERO);
@@ -315,19 +326,20 @@ impl Network {
             },
             backoff_inclusive: self.backoff == Some(Backoff::Inclusive),
             port_queue: self.port_queue,
+            radio: (self.kind == NetworkKind::Radio).then(|| RadioConfig {
+                turnaround: self.turnaround.map_or(DEFAULT_TURNAROUND, |span| span.at(bit_rate)),
+                contention_slots: self.contention_slots.map_or(DEFAULT_CONTENTION_SLOTS, |n| n.get().into()),
+            }),
             ..LanConfig::default()
         }
     }
 }
 
+/// Keys of an Ethernet and a radio.
+pub(super) const MEDIUM_KEYS: &[&str] = &["network.bit_rate", "network.propagation_delay"];
 /// Keys that only one kind of network has.
-pub(super) const LAN_KEYS: &[&str] = &[
-    "network.bit_rate",
-    "network.interframe_gap",
-    "network.propagation_delay",
-    "network.timers",
-    "network.backoff",
-];
+pub(super) const LAN_KEYS: &[&str] = &["network.interframe_gap", "network.timers", "network.backoff"];
+pub(super) const RADIO_KEYS: &[&str] = &["network.turnaround", "network.contention_slots"];
 pub(super) const LINK_KEYS: &[&str] = &["network.link_rate", "network.queue", "network.overhead"];
 pub(super) const STAR_KEYS: &[&str] = &["network.latency", "network.latency_deviation", "network.children"];
 /// Keys of networks with parents that have a limited input rate.
@@ -371,3 +383,10 @@ fn ten_seconds() -> Span {
 fn ten_days() -> Span {
     Span::Time(Duration::from_secs(10 * 24 * 3600))
 }
+
+/// Bit rate of a radio without `network.bit_rate`: the order of a narrow-band link of ships.
+const DEFAULT_RADIO_RATE: BitRate = BitRate::new(64_000).expect("above zero");
+/// Turnaround of a radio without `network.turnaround`.
+const DEFAULT_TURNAROUND: Duration = Duration::from_millis(5);
+/// Contention slots of a radio without `network.contention_slots`.
+const DEFAULT_CONTENTION_SLOTS: u64 = 16;

@@ -14,7 +14,7 @@ use super::failures::Outages;
 /// The network of a scenario.
 #[derive(Clone, Debug)]
 pub enum ScenarioNetwork {
-    /// A shared Ethernet.
+    /// A shared Ethernet or radio.
     Lan(LanConfig),
     /// Routers and hosts joined by links.
     Graph(RoutedNetwork),
@@ -53,7 +53,7 @@ impl ScenarioNetwork {
         }
     }
 
-    /// The Ethernet, if it is one.
+    /// The shared medium, if it is one.
     pub fn lan(&self) -> Option<&LanConfig> {
         match self {
             ScenarioNetwork::Lan(lan) => Some(lan),

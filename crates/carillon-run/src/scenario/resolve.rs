@@ -10,7 +10,8 @@ use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig};
 use toml::{Table, Value};
 
 use super::document::{
-    self, Bytes, Document, GRAPH_KEYS, INPUT_KEYS, LAN_KEYS, LINK_KEYS, Measurement, STAR_KEYS,
+    self, Bytes, Document, GRAPH_KEYS, INPUT_KEYS, LAN_KEYS, LINK_KEYS, MEDIUM_KEYS, Measurement, RADIO_KEYS,
+    STAR_KEYS,
 };
 use super::error::ScenarioError;
 use super::file::ScenarioFile;
@@ -52,13 +53,21 @@ impl ScenarioFile {
     fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
         let sections = loss::sections(self, &document.loss, table)?;
-        let is_lan = document.network.kind == document::NetworkKind::Lan;
-        let foreign: &[(&[&str], &str)] = match document.network.kind {
-            document::NetworkKind::Lan => {
-                &[(GRAPH_KEYS, "graph"), (LINK_KEYS, "graph"), (STAR_KEYS, "star"), (INPUT_KEYS, "star")]
+        let is_lan = document.network.kind.is_shared();
+        type Keys = (&'static [&'static str], &'static str);
+        const GRAPH: Keys = (GRAPH_KEYS, "graph");
+        const LINK: Keys = (LINK_KEYS, "graph");
+        const STAR: Keys = (STAR_KEYS, "star");
+        const INPUT: Keys = (INPUT_KEYS, "star");
+        let foreign: &[Keys] = match document.network.kind {
+            document::NetworkKind::Lan => &[(RADIO_KEYS, "radio"), GRAPH, LINK, STAR, INPUT],
+            document::NetworkKind::Radio => &[(LAN_KEYS, "lan"), GRAPH, LINK, STAR, INPUT],
+            document::NetworkKind::Star => {
+                &[(MEDIUM_KEYS, "lan"), (LAN_KEYS, "lan"), (RADIO_KEYS, "radio"), GRAPH]
             }
-            document::NetworkKind::Star => &[(LAN_KEYS, "lan"), (GRAPH_KEYS, "graph")],
-            document::NetworkKind::Graph => &[(LAN_KEYS, "lan"), (STAR_KEYS, "star")],
+            document::NetworkKind::Graph => {
+                &[(MEDIUM_KEYS, "lan"), (LAN_KEYS, "lan"), (RADIO_KEYS, "radio"), STAR]
+            }
         };
         for (keys, kind) in foreign {
             if let Some(key) = given(table, keys) {
@@ -70,7 +79,7 @@ impl ScenarioFile {
             let mut network = document.network.lan();
             loss::lan(&sections, &mut network)?;
             let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
-            if network.propagation_delay > half_slot {
+            if network.radio.is_none() && network.propagation_delay > half_slot {
                 let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
                 return Err(bad("network.propagation_delay", what));
             }

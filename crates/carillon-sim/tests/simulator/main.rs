@@ -6,5 +6,6 @@ mod import;
 mod lan;
 mod ports;
 mod queue;
+mod radio;
 mod runaway;
 mod world;
