@@ -132,7 +132,7 @@ impl Sample {
     }
 }
 
-/// Maximum number of missing messages whose repair is timed; it bounds the memory.
+/// Maximum number of missing messages that are timed until their repair; it bounds the memory.
 const MAX_TIMED_LOSSES: usize = 1024;
 /// Minimum difference of costs that counts as a change.
 const MIN_CHANGE: u32 = 2;
