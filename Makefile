@@ -40,6 +40,7 @@ check: setup ## check language, format, lints and documentation; warnings are er
 		&& MYPYPATH=python $$tools/mypy --cache-dir target/mypy
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy -p carillon-cli --no-default-features --features transport --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: site

@@ -8,7 +8,9 @@ fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env=CARILLON_COMMIT={commit}");
     println!("cargo::rerun-if-changed=build.rs");
-    include_page();
+    if std::env::var_os("CARGO_FEATURE_LABORATORY").is_some() {
+        include_page();
+    }
     // HEAD changes with a checkout, the log of HEAD with each commit.
     for path in ["HEAD", "logs/HEAD"].iter().filter_map(|name| git(&["rev-parse", "--git-path", name])) {
         if std::fs::exists(&path).is_ok_and(|is_there| is_there) {

@@ -6,13 +6,11 @@ mod exit;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use commands::Cli;
 
 fn main() -> ExitCode {
     report_file_size_limit();
-    exit::code(Cli::parse().run())
+    exit::code(Cli::given().run())
 }
 
 /// Makes a write beyond the file size limit (`ulimit -f`) fail with an error that the command reports. The signal

@@ -8,6 +8,7 @@ mod delivery;
 mod dissector;
 mod doctor;
 mod experiments;
+mod features;
 mod laboratory_errors;
 mod metric;
 mod netns;

@@ -1,31 +1,31 @@
 //! The commands, one file each.
 
-mod compare;
 mod daemon;
 mod doctor;
 mod generate;
 mod helping;
-mod jobs;
 mod join;
+#[cfg(feature = "laboratory")]
+mod laboratory;
 mod metric;
-mod plot;
+#[cfg(not(feature = "laboratory"))]
+mod missing;
 mod protocols;
 mod recv;
 mod relay;
-mod report;
-mod reproduce;
-mod run;
 mod send;
 mod sender_notices;
-mod topology;
-mod view;
 
 use std::sync::LazyLock;
 
 use carillon_wire::session::WIRE_VERSION;
 use clap::{Parser, Subcommand};
 
-/// Send files to many machines over reliable multicast, and compare multicast protocols in a simulator.
+#[cfg_attr(
+    feature = "laboratory",
+    doc = "Send files to many machines over reliable multicast, and compare multicast protocols in a simulator."
+)]
+#[cfg_attr(not(feature = "laboratory"), doc = "Send files to many machines over reliable multicast.")]
 #[derive(Debug, Parser)]
 #[command(name = "carillon", version = VERSION.as_str(), arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
@@ -36,13 +36,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Protocols(protocols::Args),
-    Run(run::Args),
-    Reproduce(reproduce::Args),
-    Compare(compare::Args),
-    Plot(plot::Args),
-    Report(report::Args),
-    View(view::Args),
-    Topology(topology::Args),
+    #[cfg(feature = "laboratory")]
+    #[command(flatten)]
+    Laboratory(laboratory::Command),
     Send(Box<send::Args>),
     Recv(recv::Args),
     Relay(relay::Args),
@@ -59,17 +55,20 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 impl Cli {
+    /// Parses the command line. Exits if it is wrong or asks for help.
+    pub fn given() -> Cli {
+        #[cfg(feature = "laboratory")]
+        return Cli::parse();
+        #[cfg(not(feature = "laboratory"))]
+        Cli::try_parse().unwrap_or_else(|error| missing::explained(error).exit())
+    }
+
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Protocols(args) => protocols::run(&args),
-            Command::Run(args) => run::run(&args),
-            Command::Reproduce(args) => reproduce::run(&args),
-            Command::Compare(args) => compare::run(&args),
-            Command::Plot(args) => plot::run(&args),
-            Command::Report(args) => report::run(&args),
-            Command::View(args) => view::run(&args),
-            Command::Topology(args) => topology::run(&args),
+            #[cfg(feature = "laboratory")]
+            Command::Laboratory(command) => command.run(),
             Command::Send(args) => send::run(*args),
             Command::Recv(args) => recv::run(args),
             Command::Relay(args) => relay::run(&args),

@@ -36,7 +36,8 @@ pub struct NetworkArgs {
     #[arg(long, value_name = "N", help_heading = "Expert")]
     pub seed: Option<u64>,
     /// Record packets (.pcapng, for Wireshark) or events (.jsonl) in a file.
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[cfg_attr(feature = "laboratory", arg(long, value_name = "FILE", help_heading = "Output"))]
+    #[cfg_attr(not(feature = "laboratory"), arg(skip))]
     pub trace: Option<PathBuf>,
     /// Print one JSON object for each event on stdout, instead of a table.
     #[arg(long, help_heading = "Output")]

@@ -16,6 +16,8 @@ mod service;
 mod space_check;
 mod stop;
 mod stranger_packets;
+#[cfg_attr(not(feature = "laboratory"), path = "no_trace.rs")]
+mod trace;
 mod wait_notices;
 
 pub use args::{NetworkArgs, is_text_terminal, read_key};

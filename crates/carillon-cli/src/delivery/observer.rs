@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use carillon_core::{Application, Bytes, Dest, Event, Machine, NodeId, Observer, Time};
-use carillon_lab::trace::{CaptureOptions, TraceFile};
-use carillon_net::{Driver, Endpoint, GROUP, SELF, Stats};
+use carillon_net::{Driver, Endpoint, SELF, Stats};
 use carillon_wire::session::{Release, WIRE_VERSION};
 
 use super::stranger_packets::{Kind, StrangerPackets};
+use super::trace::Trace;
 
 /// Forwards everything to the trace, if there is one.
 #[derive(Debug, Default)]
@@ -22,31 +21,11 @@ pub struct Watch {
     trace: Option<Box<Trace>>,
 }
 
-#[derive(Debug)]
-struct Trace {
-    file: TraceFile,
-    /// Datagrams of this step. The addresses of their sources are known only at its end.
-    datagrams: Vec<(Time, NodeId, Dest, Bytes)>,
-    named: BTreeMap<NodeId, SocketAddr>,
-}
-
 impl Watch {
     /// Creates an observer with a trace in this file, or without.
     pub fn new(trace: Option<&Path>, endpoint: &Endpoint) -> anyhow::Result<Watch> {
-        let Some(path) = trace else { return Ok(Watch::default()) };
-        let options = CaptureOptions {
-            name: endpoint.interface().name.clone(),
-            port: endpoint.group().port(),
-            start: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
-            nodes: BTreeMap::from([(SELF, endpoint.local_addr())]),
-            groups: BTreeMap::from([(GROUP, endpoint.group())]),
-        };
-        let trace = Trace {
-            file: TraceFile::create(path, options)?,
-            datagrams: Vec::new(),
-            named: BTreeMap::from([(SELF, endpoint.local_addr())]),
-        };
-        Ok(Watch { trace: Some(Box::new(trace)), ..Watch::default() })
+        let trace = trace.map(|path| Trace::create(path, endpoint)).transpose()?;
+        Ok(Watch { trace: trace.map(Box::new), ..Watch::default() })
     }
 
     /// Starts or stops the collection of strangers' packets.
@@ -108,21 +87,11 @@ impl Watch {
 
     /// Completes the trace.
     pub fn finish(self) -> anyhow::Result<()> {
-        Ok(self.trace.map_or(Ok(()), |trace| trace.file.finish())?)
-    }
-
-    /// Nodes of this step's datagrams with addresses that the trace does not have yet.
-    fn unnamed(&self) -> Vec<NodeId> {
-        let Some(trace) = &self.trace else { return Vec::new() };
-        let nodes = trace.datagrams.iter().flat_map(|(_, from, to, _)| {
-            let to = if let Dest::Node(node) = to { Some(*node) } else { None };
-            [Some(*from), to].into_iter().flatten()
-        });
-        nodes.filter(|node| !trace.named.contains_key(node)).collect()
+        self.trace.map_or(Ok(()), |trace| trace.finish())
     }
 }
 
-/// MetricsEndpoint of datagrams that the key rejected, and the source of the last one: not authentic, not sealed, and
+/// Numbers of datagrams that the key rejected, and the source of the last one: not authentic, not sealed, and
 /// possibly replayed.
 fn kept_out(stats: &Stats) -> [(u64, Option<SocketAddr>); 3] {
     [
@@ -139,25 +108,21 @@ where
     A: Application<M>,
     O: Observer,
 {
-    let strangers = watch(driver.observer_mut()).unnamed();
+    let strangers = watch(driver.observer_mut()).trace.as_ref().map(|trace| trace.unnamed());
     let found: Vec<_> = strangers
         .into_iter()
+        .flatten()
         .filter_map(|node| driver.endpoint().peer(node).map(|address| (node, address)))
         .collect();
-    let Some(trace) = &mut watch(driver.observer_mut()).trace else { return };
-    for (node, address) in found {
-        trace.file.name_node(node, address);
-        trace.named.insert(node, address);
-    }
-    for (time, from, to, bytes) in trace.datagrams.drain(..) {
-        trace.file.datagram(time, from, &to, &bytes);
+    if let Some(trace) = &mut watch(driver.observer_mut()).trace {
+        trace.end_step(found);
     }
 }
 
 impl Observer for Watch {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         if let Some(trace) = &mut self.trace {
-            trace.file.event(time, node, event);
+            trace.event(time, node, event);
         }
     }
 
@@ -166,7 +131,7 @@ impl Observer for Watch {
             overheard.note(from, bytes);
         }
         if let Some(trace) = &mut self.trace {
-            trace.datagrams.push((time, from, to.clone(), bytes.clone()));
+            trace.datagram(time, from, to, bytes);
         }
     }
 }

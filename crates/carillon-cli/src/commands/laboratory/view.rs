@@ -12,7 +12,7 @@ use carillon_lab::scenario::{InputContents, ScenarioFile};
 use carillon_lab::trace::recording::DEFAULT_EVENT_LIMIT;
 use carillon_lab::view::{View, write_page};
 
-use super::protocols::named;
+use crate::commands::protocols::named;
 use crate::delivery::Stop;
 
 /// Watch a run in the browser: packets on their links, losses and repairs, and charts.
