@@ -160,6 +160,15 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
+    /// First timer in (deadline, key) order. A machine of several parts finds with it the part whose timer fires next.
+    pub fn first(&self) -> Option<(Time, K)> {
+        match &self.0 {
+            Repr::List(list) => list.iter().copied().min(),
+            Repr::Index(index) if Self::INDEXED => index.by_time.peek().map(|first| first.0),
+            Repr::Index(_) => None,
+        }
+    }
+
     /// Earliest deadline, for `poll_timeout`.
     pub fn next(&self) -> Option<Time> {
         match &self.0 {
