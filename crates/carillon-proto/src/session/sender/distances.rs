@@ -7,7 +7,7 @@ use carillon_core::{Dest, DropReason, Duration, Helper, NodeId, Time, Transmit};
 use carillon_wire::session::{Body, DistanceTo, Distances, Nonce, Packet};
 
 use super::SenderSession;
-use super::state::SenderPhase;
+use super::state::{Pending, SenderPhase};
 use crate::session::LOCAL_NODE;
 
 impl SenderSession {
@@ -28,7 +28,10 @@ impl SenderSession {
 
     /// Schedules the request for distances, again if it was sent before.
     pub(super) fn ask_distances(&mut self) {
-        self.measured.due = self.is_measuring();
+        match self.is_measuring() {
+            true => self.pending.insert(Pending::Measure),
+            false => self.pending.remove(&Pending::Measure),
+        };
     }
 
     /// Helper table by distance, except for members with a configured `place`.
@@ -102,10 +105,10 @@ impl SenderSession {
         Some(Transmit::now(Dest::Node(node)))
     }
 
-    /// Writes the request for distances, if it is due, after the roster.
+    /// Writes the request for distances, if they are still missing.
     pub(super) fn emit_measure(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let due = std::mem::take(&mut self.measured.due) && self.is_measuring();
-        let edition = self.assembly.as_ref().filter(|_| due)?.edition;
+        self.pending.remove(&Pending::Measure);
+        let edition = self.assembly.as_ref().filter(|_| self.is_measuring())?.edition;
         Packet { association: self.config.association, body: Body::Measure { edition } }.emit(buf);
         Some(Transmit::now(Dest::group(self.config.group)))
     }

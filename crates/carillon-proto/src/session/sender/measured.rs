@@ -17,8 +17,6 @@ pub(super) struct Measured {
     pub of: BTreeMap<NodeId, BTreeMap<NodeId, Duration>>,
     /// True if no more reports are awaited, and the tree is made from the present ones.
     pub over: bool,
-    /// True if the members are to be asked.
-    pub due: bool,
     pub echoes: VecDeque<(NodeId, u64)>,
 }
 

@@ -37,7 +37,7 @@ use measured::Measured;
 use pulse::Pulse;
 pub use sizes::Shortened;
 use sizes::Showing;
-use state::{Assembly, EndNotices, Reply, Timer};
+use state::{Assembly, EndNotices, Pending, Reply, Timer};
 pub use state::{Rival, SenderPhase};
 
 /// Session at a sender: it gathers receivers, sends through the protocol's machine, and collects reports.
@@ -78,17 +78,16 @@ pub struct SenderSession {
     /// Identity of this node among peers.
     identity: Identity,
     timers: Timers<Timer>,
-    invite_due: bool,
+    /// Packets of the session to send, apart from answers.
+    pending: BTreeSet<Pending>,
     /// Number of invitations.
     invitations: u32,
     /// Number of invitations in this phase.
     invited: u32,
-    /// Number of the next notice to earlier releases; beyond the last one if none is due.
+    /// Number of the next notice to earlier releases.
     next_notice: usize,
     /// Nodes that claimed another release once, with the release; the oldest first, at most [`releases::MAX_CLAIMS`].
     release_claims: VecDeque<(NodeId, OtherRelease)>,
-    /// True if the roster is to be announced again.
-    roster_due: bool,
     /// Pending answers, at most one per node.
     replies: BTreeMap<NodeId, Reply>,
     /// Key of the cookies.
@@ -157,12 +156,11 @@ impl SenderSession {
             measured: Measured::default(),
             identity,
             timers: Timers::new(),
-            invite_due: false,
+            pending: BTreeSet::new(),
             invitations: 0,
             invited: 0,
-            next_notice: usize::MAX,
+            next_notice: 0,
             release_claims: VecDeque::new(),
-            roster_due: false,
             replies: BTreeMap::new(),
             cookies: named.part("cookies"),
             strangers: (Time::ZERO, 0),
@@ -352,19 +350,21 @@ impl SenderSession {
     /// Sends an invitation now and arms the timer for the next one. The first ones of a phase follow each other more
     /// quickly, since a member that misses them would hold the others up.
     fn invite(&mut self, now: Time) {
-        self.invite_due = true;
+        self.pending.insert(Pending::Invite);
         let soon = QUICK_INVITATIONS.saturating_sub(self.invited);
         self.invited = self.invited.saturating_add(1);
         self.invitations = self.invitations.wrapping_add(1);
         let gathering = self.phase == SenderPhase::Gathering;
         if gathering {
             self.showing.begin(&self.config.sizes);
+            self.pending.insert(Pending::Size);
         }
         // Notices begin with the first invitation, as a session may start with the first receiver. They continue
         // later, as more receivers may come.
         let runs = matches!(self.phase, SenderPhase::Assembling | SenderPhase::Running);
         if (gathering || runs) && self.invitations % NOTICE_EVERY == 1 {
             self.next_notice = 0;
+            self.pending.insert(Pending::Notice);
         }
         self.timers.arm(Timer::Invite, now + self.config.heartbeat / (1 << soon));
     }
@@ -606,7 +606,7 @@ impl SenderSession {
         // Reports show the paths after the end, so their last measurements are kept.
         self.note_paths();
         self.inner = None;
-        self.roster_due = false;
+        self.pending.remove(&Pending::Roster);
         if self.config.has_peers() {
             // No member needs another any longer.
             let verified = |member: &&Member| member.outcome == MemberOutcome::Verified;
@@ -616,7 +616,7 @@ impl SenderSession {
         // Reporting receivers are answered individually, while helpers only get these announcements.
         let left = if self.roster.helpers() > 0 { 2 * END_ANNOUNCEMENTS } else { END_ANNOUNCEMENTS };
         self.end_notices = Some(EndNotices { state, left, spacing });
-        self.invite_due = true;
+        self.pending.insert(Pending::Invite);
         self.set_phase(SenderPhase::Closing);
     }
 
@@ -630,7 +630,9 @@ impl SenderSession {
             match notice {
                 Notice::MemberLost { member } => {
                     if let Some(index) = index(member) {
-                        self.roster_due |= self.config.has_roster();
+                        if self.config.has_roster() {
+                            self.pending.insert(Pending::Roster);
+                        }
                         self.lost.push(member);
                         if self.config.has_peers()
                             && std::mem::replace(&mut self.roster.record_mut(index).expelled, true)
@@ -666,7 +668,7 @@ impl SenderSession {
     fn on_timer(&mut self, now: Time, timer: Timer) {
         match timer {
             Timer::Invite => match self.end_notices {
-                Some(_) => self.invite_due = true,
+                Some(_) => _ = self.pending.insert(Pending::Invite),
                 None => {
                     self.invite(now);
                     // MEASURE follows each invitation while distances are missing.
@@ -768,17 +770,7 @@ impl Machine for SenderSession {
             if let Some(transmit) = self.emit_echo(buf).or_else(|| self.emit_reply(buf)) {
                 return Some(transmit);
             }
-            if self.invite_due {
-                return Some(self.emit_invite(now, buf));
-            }
-            if self.emit_notice(buf) {
-                return Some(Transmit::now(Dest::group(self.config.group)));
-            }
-            // The longest datagram shown is sent last.
-            if let Some(transmit) = self.emit_size(buf) {
-                return Some(transmit);
-            }
-            if let Some(transmit) = self.emit_roster(buf).or_else(|| self.emit_measure(buf)) {
+            if let Some(transmit) = self.emit_pending(now, buf) {
                 return Some(transmit);
             }
             // The time since the last datagram is the sender's own delay, and not the fault of a member.
@@ -789,7 +781,7 @@ impl Machine for SenderSession {
             }
             // The machine may have made a step of the session possible, which may make a packet due.
             self.advance(now);
-            if !self.invite_due && self.replies.is_empty() && !self.roster_due {
+            if self.pending.is_empty() && self.replies.is_empty() {
                 return None;
             }
         }

@@ -8,7 +8,7 @@ use carillon_wire::session::{
 };
 
 use super::SenderSession;
-use super::state::{Reply, SenderPhase, Timer};
+use super::state::{Pending, Reply, SenderPhase, Timer};
 use super::watch::PROGRESS_STEPS;
 use crate::session::config::Slow;
 use crate::session::roster::{Joining, Member, MemberOutcome};
@@ -319,7 +319,9 @@ impl SenderSession {
     /// Stops the protocol's wait for a member that has left.
     pub(super) fn release(&mut self, now: Time, member: NodeId) {
         // The roster announces the loss to the other members.
-        self.roster_due |= self.config.has_roster();
+        if self.config.has_roster() {
+            self.pending.insert(Pending::Roster);
+        }
         self.lost.push(member);
         self.with_inner(|inner| {
             if let Some(sender) = inner.as_sender() {
@@ -390,8 +392,27 @@ impl SenderSession {
         }
     }
 
-    pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
-        self.invite_due = false;
+    /// Writes the next packet to the group, if one is due.
+    pub(super) fn emit_pending(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some(&first) = self.pending.first() {
+            let transmit = match first {
+                Pending::Invite => Some(self.emit_invite(now, buf)),
+                Pending::Notice => self.emit_notice(buf),
+                Pending::Size => self.emit_size(buf),
+                Pending::Roster => self.emit_roster(buf),
+                Pending::Measure => self.emit_measure(buf),
+            };
+            if transmit.is_some() {
+                return transmit;
+            }
+            // No part of this packet is left.
+            self.pending.remove(&first);
+        }
+        None
+    }
+
+    fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+        self.pending.remove(&Pending::Invite);
         let invite = self.invitation();
         Packet { association: self.config.association, body: Body::Invite(invite) }.emit(buf);
         // Nothing acknowledges the announcements of the end, so there are several.

@@ -15,7 +15,7 @@ use carillon_wire::session::{
 };
 
 use super::SenderSession;
-use super::state::{Assembly, SenderPhase, Timer};
+use super::state::{Assembly, Pending, SenderPhase, Timer};
 use crate::session::roster::MemberOutcome;
 
 impl SenderSession {
@@ -43,7 +43,7 @@ impl SenderSession {
         self.timers.clear();
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
-        self.roster_due = true;
+        self.pending.insert(Pending::Roster);
         self.ask_distances();
         self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
     }
@@ -209,21 +209,19 @@ impl SenderSession {
     pub(super) fn repeat_roster(&mut self) {
         let Some(assembly) = &mut self.assembly else { return };
         if self.phase == SenderPhase::Assembling {
-            self.roster_due = true;
+            self.pending.insert(Pending::Roster);
         } else if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             // A member that missed the announcement of a loss would still wait for the lost one.
             assembly.rest = assembly.rest.saturating_sub(1);
-            self.roster_due |= assembly.rest == 0;
+            if assembly.rest == 0 {
+                self.pending.insert(Pending::Roster);
+            }
         }
     }
 
-    /// Writes the next page of the roster, if it is due.
+    /// Writes the next page of the roster.
     pub(super) fn emit_roster(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let Some(assembly) = self.assembly.as_ref().filter(|_| self.roster_due) else {
-            self.roster_due = false;
-            return None;
-        };
-        let first = assembly.next;
+        let first = self.assembly.as_ref()?.next;
         let mut list = Vec::new();
         let count = PeerList::encode(self.peers().skip(first), &mut list);
         let assembly = self.assembly.as_mut()?;
@@ -231,7 +229,7 @@ impl SenderSession {
         assembly.next = first + count;
         // A page without entries would never reach the end.
         if assembly.next >= total || count == 0 {
-            self.roster_due = false;
+            self.pending.remove(&Pending::Roster);
             assembly.next = 0;
             assembly.rest = ROSTER_REPEAT_HEARTBEATS;
         }

@@ -4,7 +4,7 @@
 //! receiver from before wire versions gets notices in its own format. Neither is served: the report names each such
 //! receiver with its release and address, and the transfer fails.
 
-use carillon_core::{Dest, DropReason, NodeId, Received, Time};
+use carillon_core::{Dest, DropReason, NodeId, Received, Time, Transmit};
 use carillon_wire::session::{EarlierBody, EarlierPacket, Name, Opening, OtherRelease, emit_notices};
 
 use super::SenderSession;
@@ -12,14 +12,12 @@ use super::state::Reply;
 use crate::session::unserved::UnservedReason;
 
 impl SenderSession {
-    /// Writes the next notice to earlier releases, if one is due.
-    pub(super) fn emit_notice(&mut self, buf: &mut Vec<u8>) -> bool {
-        let Some(name) = Name::new(&self.config.name) else { return false };
-        if !emit_notices(self.next_notice, self.config.association, name, buf) {
-            return false;
-        }
-        self.next_notice += 1;
-        true
+    /// Writes the next notice to earlier releases, if one is left.
+    pub(super) fn emit_notice(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let name = Name::new(&self.config.name)?;
+        let is_left = emit_notices(self.next_notice, self.config.association, name, buf);
+        self.next_notice += usize::from(is_left);
+        is_left.then(|| Transmit::now(Dest::group(self.config.group)))
     }
 
     /// Handles a packet from before wire versions.

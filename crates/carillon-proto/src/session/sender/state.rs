@@ -55,6 +55,21 @@ pub(super) enum Timer {
     MemberSilent(NodeId),
 }
 
+/// Packet to the group that waits to be sent. The order of the variants is the order of sending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pending {
+    /// INVITE.
+    Invite,
+    /// Notices to earlier releases.
+    Notice,
+    /// Datagrams that are shown. The longest one is sent last.
+    Size,
+    /// Pages of the roster.
+    Roster,
+    /// MEASURE, which refers to the roster.
+    Measure,
+}
+
 /// Pending packet to one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reply {
