@@ -160,7 +160,7 @@ impl<K: Ord + Copy> Timers<K> {
         }
     }
 
-    /// First timer in (deadline, key) order. A machine of several parts finds with it the part whose timer fires next.
+    /// First timer in (deadline, key) order, by which a machine of several parts finds the part to fire next.
     pub fn first(&self) -> Option<(Time, K)> {
         match &self.0 {
             Repr::List(list) => list.iter().copied().min(),

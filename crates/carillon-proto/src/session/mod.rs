@@ -27,7 +27,7 @@ mod sender;
 mod trial;
 mod unserved;
 
-use carillon_core::NodeId;
+use carillon_core::{NodeId, ObservedState, States};
 
 pub use carillon_wire::session::{MemberRole, RefuseReason};
 pub use config::{
@@ -37,10 +37,17 @@ pub use config::{
 };
 pub use job::{DoneJobs, JobId};
 pub use lag::Standing;
-pub use receiver::{MissedSession, OtherSender, PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
+pub use receiver::{
+    MissedSession, OtherSender, PeerMember, RECEIVER_STATES, ReceiverFailure, ReceiverPhase, ReceiverSession,
+};
 pub use roster::{Member, MemberOutcome};
 pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};
+
+/// State of a machine of which there is one.
+fn observed(of: &States, state: &'static str) -> ObservedState {
+    ObservedState { of: of.of, about: 0, state, turn: 0 }
+}
 
 /// Node number of a machine's own node within a session, which knows only nodes that it receives from.
 pub const LOCAL_NODE: NodeId = NodeId(u32::MAX);

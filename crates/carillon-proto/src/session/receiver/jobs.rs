@@ -28,16 +28,6 @@ impl ReceiverSession {
         &self.config.done
     }
 
-    /// Last session that this receiver was invited to and is not in, while it waits for another one.
-    pub fn missed_session(&self) -> Option<&MissedSession> {
-        self.missed_session.as_ref()
-    }
-
-    /// Returns true if a job invited in which this receiver was verified.
-    pub fn has_seen_done_job(&self) -> bool {
-        self.saw_done_job
-    }
-
     fn host(&self, node: NodeId) -> Option<IpAddr> {
         self.config.addresses.of_node(node)
     }
@@ -45,7 +35,7 @@ impl ReceiverSession {
     /// Returns true if this receiver is verified in the job of an invitation, and its sender knows.
     pub(super) fn has_everything_of(&mut self, source: NodeId, invite: &Invite<'_>) -> bool {
         let done = invite.job.and_then(|job| self.config.done.find(job, self.host(source)));
-        self.saw_done_job |= done.is_some();
+        self.seeking.met.saw_done_job |= done.is_some();
         // A silent receiver cannot tell the sender, so it does not join again.
         done.is_some_and(|acknowledged| acknowledged || self.config.silent)
     }
@@ -57,7 +47,7 @@ impl ReceiverSession {
         let seen = format!("{job:?}");
         let seen_there = format!("{seen} {host:?}");
         Origin {
-            process: self.process.part(&seen_there).stream("session.process").bits(),
+            process: self.random.process.part(&seen_there).stream("session.process").bits(),
             place: carillon_core::Seeds::new(self.config.place).part(&seen).stream("session.place").bits(),
             resumes: self.config.resumes,
             is_done: self.config.done.find(job, host).is_some(),
@@ -66,8 +56,8 @@ impl ReceiverSession {
 
     /// Remembers the job if this receiver was verified in its session.
     pub(super) fn note_done(&mut self) {
-        if self.verdict == Some(Ok(())) {
-            self.remember_done(self.acknowledged);
+        if self.reporting.is_verified() {
+            self.remember_done(self.reporting.is_acknowledged());
         }
     }
 
@@ -87,8 +77,8 @@ impl ReceiverSession {
         if failure == ReceiverFailure::Refused(RefuseReason::Later, String::new()) {
             return;
         }
-        let count = self.missed_session.as_ref().map_or(0, |one| one.count) + 1;
+        let count = self.seeking.met.missed_session.as_ref().map_or(0, |one| one.count) + 1;
         let (sender, node) = (invited.name.clone(), invited.sender);
-        self.missed_session = Some(MissedSession { sender, node, failure, count });
+        self.seeking.met.missed_session = Some(MissedSession { sender, node, failure, count });
     }
 }

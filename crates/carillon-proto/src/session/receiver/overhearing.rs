@@ -5,12 +5,26 @@
 //! [withholds](carillon_core::Sender::withhold) them.
 
 use carillon_core::{
-    AssociationId, BuildContext, Bytes, Config, Machine, NodeId, ProtocolEntry, Received, Role, Time,
+    AssociationId, BuildContext, Bytes, Config, Machine, NodeId, ObservedState, ProtocolEntry, Received,
+    Role, States, Time,
 };
 use carillon_wire::session::Invite;
 
 use super::ReceiverSession;
-use crate::session::bounds;
+use crate::session::{bounds, observed};
+
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "receiver, overhearing",
+    transitions: &[
+        ("[*]", "Idle", ""),
+        ("Idle", "Chosen", "REFUSE later"),
+        ("Chosen", "Listening", "INVITE, which has the settings of the protocol"),
+        ("Listening", "Chosen", "REFUSE later of another session"),
+        ("Any", "Idle", "WELCOME"),
+    ],
+    rare: &[],
+};
 
 /// Session that is overheard.
 #[derive(Debug)]
@@ -29,9 +43,22 @@ impl Overhearing {
 }
 
 impl ReceiverSession {
+    /// State of overhearing.
+    pub(super) fn observe_overhearing(&self) -> ObservedState {
+        observed(
+            &STATES,
+            match self.seeking.overhearing.as_deref() {
+                None => "Idle",
+                Some(Overhearing { machine: None, .. }) => "Chosen",
+                Some(Overhearing { machine: Some(_), .. }) => "Listening",
+            },
+        )
+    }
+
     /// Next message overheard, with its session. Messages come in any order, and not all of them come.
     pub fn poll_overheard(&mut self) -> Option<(AssociationId, Bytes)> {
-        let Overhearing { session: (association, _), machine, .. } = self.overhearing.as_deref_mut()?;
+        let Overhearing { session: (association, _), machine, .. } =
+            self.seeking.overhearing.as_deref_mut()?;
         let delivery = machine.as_mut()?.as_receiver()?.poll_delivery()?;
         Some((*association, delivery.payload))
     }
@@ -39,8 +66,9 @@ impl ReceiverSession {
     /// Begins to overhear a session, as a catch-up session will serve this receiver.
     pub(super) fn begin_overhearing(&mut self, association: AssociationId, sender: NodeId) {
         let session = (association, sender);
-        if self.config.overhears && self.overhearing.as_ref().is_none_or(|one| one.session != session) {
-            self.overhearing = Some(Box::new(Overhearing::new(association, sender)));
+        if self.config.overhears && self.seeking.overhearing.as_ref().is_none_or(|one| one.session != session)
+        {
+            self.seeking.overhearing = Some(Box::new(Overhearing::new(association, sender)));
         }
     }
 
@@ -51,12 +79,12 @@ impl ReceiverSession {
         association: AssociationId,
         invite: &Invite<'_>,
     ) {
-        let Some(overhearing) = &self.overhearing else { return };
+        let Some(overhearing) = &self.seeking.overhearing else { return };
         if overhearing.machine.is_some() || overhearing.session != (association, source) {
             return;
         }
         let machine = self.overheard(source, association, invite);
-        if let Some(overhearing) = &mut self.overhearing {
+        if let Some(overhearing) = &mut self.seeking.overhearing {
             overhearing.machine = machine;
             overhearing.longest = BuildContext::max_datagram_len(invite.max_payload);
         }
@@ -93,7 +121,7 @@ impl ReceiverSession {
         association: AssociationId,
         datagram: &Received<'_>,
     ) -> bool {
-        let Some(overhearing) = &mut self.overhearing else { return false };
+        let Some(overhearing) = &mut self.seeking.overhearing else { return false };
         if overhearing.session != (association, datagram.source) {
             return false;
         }

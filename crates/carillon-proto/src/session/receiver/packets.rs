@@ -1,21 +1,19 @@
-//! Packets of a receiver's session: handling of received ones, and creation of new ones.
+//! Handling of the packets that a receiver's session gets.
 
 use carillon_core::{
     AssociationId, BuildContext, Config, Dest, DropReason, Helpers, Identities, NodeId, Order, Received,
-    Role, Time, Transmit,
+    Role, Time,
 };
-use carillon_wire::session::{
-    Attachment, Body, Cookie, Invite, MemberRole, Name, Opening, Packet, RefuseReason, State, Terms, Text,
-    Verdict,
-};
+use carillon_wire::session::{Body, Cookie, Invite, MemberRole, Packet, RefuseReason, State, Terms};
 
 use super::failure::ReceiverFailure;
+use super::outbox::Pending;
 use super::peers::{Peers, one_sender};
 use super::sizes::SIZE_INVITATIONS;
-use super::state::{Decline, Invited, ReceiverPhase, Timer};
-use super::{IGNORE_TIME, JOIN_TIMEOUT, JOIN_WAIT_MAX, JOIN_WAIT_MIN, ReceiverSession};
+use super::state::{Invited, ReceiverPhase, SeenSizes, StatedTerms};
+use super::{IGNORE_TIME, JOIN_TIMEOUT, ReceiverSession};
 use crate::session::unserved::ARRIVED_AFTER_START;
-use crate::session::{LOCAL_NODE, ReceiverSessionConfig, bounds, secret};
+use crate::session::{LOCAL_NODE, bounds, secret};
 
 impl ReceiverSession {
     /// Handles a packet of this session or of another one.
@@ -50,7 +48,7 @@ impl ReceiverSession {
             return self.events.dropped(DropReason::Foreign);
         };
         // PRESENT, PROBE and ECHO come from other members too, so the source is not checked yet.
-        if let (Body::Present { proof }, Some(_)) = (packet.body, &self.peers) {
+        if let (Body::Present { proof }, Some(_)) = (packet.body, &self.assembling.peers) {
             return self.on_present(now, source, secret::named(proof));
         }
         match packet.body {
@@ -63,8 +61,7 @@ impl ReceiverSession {
         }
         match packet.body {
             Body::Invite(invite) => {
-                // Each invitation allows as many bytes in answer, so that a forged address is no amplifier.
-                invited.credit = (invited.credit + len).min(MAX_CREDIT);
+                self.joining.add_credit(len);
                 if self.is_its_own(now, &invite) {
                     self.on_heartbeat(now, &invite);
                 } else {
@@ -77,7 +74,7 @@ impl ReceiverSession {
             | Body::Refuse { nonce, .. }
             | Body::ReportAck { nonce }
             | Body::Answer { nonce, .. }
-                if nonce != self.nonce =>
+                if nonce != self.random.nonce =>
             {
                 self.events.dropped(DropReason::NotAMember);
             }
@@ -91,9 +88,8 @@ impl ReceiverSession {
                 self.on_authenticated_packet(now);
                 self.on_refuse(reason, &text);
             }
-            Body::ReportAck { .. } if self.verdict.is_some() && !self.acknowledged => {
+            Body::ReportAck { .. } if self.reporting.acknowledge() => {
                 // The acknowledgment may arrive after the sender announced the end, which ended the reporting too.
-                self.acknowledged = true;
                 self.note_done();
                 if self.phase == ReceiverPhase::Reporting {
                     self.end(ReceiverPhase::Finished);
@@ -108,7 +104,7 @@ impl ReceiverSession {
                 self.on_answer(now, state, &text);
             }
             Body::Roster(page) => {
-                self.on_sender_continues();
+                self.liveness.claim.contradict();
                 self.on_roster(now, &page);
             }
             Body::Measure { edition } => self.on_measure(now, edition),
@@ -137,8 +133,8 @@ impl ReceiverSession {
         len: usize,
     ) {
         if !self.config.from.is_empty() && !self.config.from.contains(&*invite.sender) {
-            if self.passed_over.as_deref() != Some(&*invite.sender) {
-                self.passed_over = Some(invite.sender.to_string());
+            if self.seeking.met.passed_over.as_deref() != Some(&*invite.sender) {
+                self.seeking.met.passed_over = Some(invite.sender.to_string());
             }
             return self.events.dropped(DropReason::Foreign);
         }
@@ -155,15 +151,15 @@ impl ReceiverSession {
             // A sender that does not answer may not exist, so the next one gets its turn.
             Some(invited) => {
                 let waits = self.phase == ReceiverPhase::Joining && invited.member.is_none();
-                (waits && now.since(invited.since) >= JOIN_TIMEOUT, waits)
+                (waits && now.since(self.joining.since) >= JOIN_TIMEOUT, waits)
             }
         };
         // A sender that answered a query exists.
         if invite.state == State::Gathering && self.is_succeeded(now, association, source, &invite.sender) {
             return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
         }
-        let answered = self.ignored.has_answered(association, source) && (free || waits);
-        if !answered && (!free || self.ignored.has(now, association, source)) {
+        let answered = self.seeking.ignored.has_answered(association, source) && (free || waits);
+        if !answered && (!free || self.seeking.ignored.has(now, association, source)) {
             // Ask the sender whether it exists. A later invitation finds its answer.
             if free || waits {
                 self.query_ignored(now, association, source, invite.state);
@@ -182,7 +178,7 @@ impl ReceiverSession {
             }
             State::Closing => {
                 self.decline(association, source, ARRIVED_AFTER_START, len);
-                self.ignored.add(association, source, now + IGNORE_TIME);
+                self.seeking.ignored.add(association, source, now + IGNORE_TIME);
                 // A catch-up session may follow for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
@@ -192,11 +188,12 @@ impl ReceiverSession {
         if waits {
             self.ignore_unresponsive(now);
         }
-        let (largest, invitations) = self.ignored.take(association, source);
+        let (largest, invitations) = self.seeking.ignored.take(association, source);
         self.invited_to(now, source, association, invite, len);
         if let Some(invited) = &mut self.invited {
             // While two senders invite in turn, earlier observations of a sender count again at its next turn.
-            (invited.largest, invited.invitations) = (largest, (invitations + 1).min(SIZE_INVITATIONS - 1));
+            invited.sizes.largest = largest;
+            invited.sizes.invitations = (invitations + 1).min(SIZE_INVITATIONS - 1);
         }
         // A problem is reported only to a sender that has proved that it exists, so ASK goes out in place of JOIN.
         let problem = self.accept(source, association, invite).err();
@@ -204,10 +201,8 @@ impl ReceiverSession {
             invited.problem = problem;
         }
         self.set_phase(ReceiverPhase::Joining);
-        self.join_wait = JOIN_WAIT_MIN;
-        let delay = self.random_delay();
-        self.timers.arm(Timer::Join, now + delay);
-        self.timers.arm(Timer::Silence, now + self.config.silence);
+        self.joining.ask(now + self.random.answer_delay());
+        self.liveness.begin(now);
     }
 
     /// Makes this session the present one.
@@ -219,9 +214,8 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         credit: usize,
     ) {
-        // The nonce depends on session and sender, so a repeated attempt is recognised as the same.
-        self.nonce = self.nonce_for(association, source);
-        self.token = secret::token(self.nonce);
+        self.random.draw_for(association, source);
+        self.joining.on_invitation(now, credit);
         let name = invite.sender.to_string();
         self.invited = Some(Invited {
             association,
@@ -230,34 +224,16 @@ impl ReceiverSession {
             name,
             state: invite.state,
             member: None,
-            since: now,
-            gathering: now,
-            credit,
             problem: None,
-            terms: invite.terms(),
-            proven: false,
-            accepted: true,
+            terms: StatedTerms::Claimed(invite.terms()),
             protocol: None,
             order: Order::Source,
             has_lost: false,
             max_payload: invite.max_payload,
-            sizes: invite.sizes,
+            sizes: SeenSizes { shown: invite.sizes, largest: 0, invitations: 1 },
             successor: None,
-            largest: 0,
-            invitations: 1,
-            cookie: None,
-            challenges: 0,
             relays: false,
         });
-    }
-
-    /// Declines an invitation of `len` bytes. Nothing acknowledges that, so it is repeated, within three times the
-    /// bytes of the invitation.
-    pub(super) fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
-        let text = Text::clean(text);
-        let one = Opening::datagram_len(self.config.name.len()) + 1 + text.len();
-        let left = (len * MAX_DECLINES / one).min(MAX_DECLINES);
-        self.decline_due = (left > 0).then_some(Decline { association, sender, text, left });
     }
 
     /// Builds the protocol's receiver. Among peers the settings are only tried, as the members are not known yet.
@@ -305,7 +281,7 @@ impl ReceiverSession {
         if are_peers || entry.helpers != Helpers::None {
             let peers = Peers::new(entry, self.config.part, config, context);
             peers.check()?;
-            self.peers = Some(Box::new(peers));
+            self.assembling.peers = Some(Box::new(peers));
             return Ok(());
         }
         if let Some(invited) = &mut self.invited {
@@ -316,7 +292,7 @@ impl ReceiverSession {
         if machine.as_receiver().is_none() {
             return Err(format!("the protocol \"{}\" has no receiver", entry.name));
         }
-        self.inner = Some(machine);
+        self.hosted.machine = Some(machine);
         Ok(())
     }
 
@@ -333,10 +309,10 @@ impl ReceiverSession {
             sender,
             members: [].into(),
             helpers: Default::default(),
-            identities: Identities::agreed(secret::identity(self.nonce).0, [].into()),
+            identities: Identities::agreed(secret::identity(self.random.nonce).0, [].into()),
             addresses: self.config.addresses.clone(),
             group: self.config.group,
-            seeds: self.seeds.clone(),
+            seeds: self.hosted.seeds.clone(),
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload,
@@ -347,46 +323,40 @@ impl ReceiverSession {
 
     /// Handles a CHALLENGE: repeats the JOIN with its cookie, before the sender allocates a place.
     fn on_challenge(&mut self, now: Time, cookie: Cookie) {
-        let Some(invited) = self.invited.as_mut().filter(|invited| invited.member.is_none()) else {
+        if self.is_welcomed() {
             return self.events.dropped(DropReason::Duplicate);
-        };
-        let is_new = invited.cookie.replace(cookie) != Some(cookie);
-        if !is_new || self.phase != ReceiverPhase::Joining || invited.challenges >= MAX_CHALLENGES {
-            // The cookie goes out with the next scheduled JOIN.
-            return;
         }
-        invited.challenges += 1;
-        // The sender exists, so it gets time to answer before another one has its turn.
-        if invited.challenges == 1 {
-            invited.since = now;
+        if self.joining.on_challenge(now, cookie, self.phase == ReceiverPhase::Joining) {
+            self.outbox.schedule(Pending::Join);
         }
-        // The answer may be three times as long as the challenge (RFC 9000, section 8.1).
-        invited.credit = (invited.credit + CHALLENGE_CREDIT).min(MAX_CREDIT);
-        self.join_due = true;
     }
 
     /// Learns the terms of the session from a unicast of the sender. If they differ from the invitation, that was
     /// forged, and everything built from it is dropped.
     fn learn_terms(&mut self, terms: Terms) {
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.member.is_none()) else { return };
-        invited.proven = true;
-        if invited.terms != terms {
-            (invited.terms, invited.accepted, invited.problem) = (terms, false, None);
-            (self.inner, self.peers) = (None, None);
+        if invited.terms.prove(terms) {
+            invited.problem = None;
+            (self.hosted.machine, self.assembling.peers) = (None, None);
         }
     }
 
     /// Returns true if the sender itself sent this invitation, as far as that can be known. The first genuine
     /// invitation after forged ones is accepted here.
     fn is_its_own(&mut self, now: Time, invite: &Invite<'_>) -> bool {
-        let Some(invited) = self.invited.as_mut().filter(|invited| invited.proven) else { return true };
-        if invite.terms() != invited.terms {
+        let Some(invited) = &mut self.invited else { return true };
+        let terms = match invited.terms {
+            StatedTerms::Claimed(_) => return true,
+            StatedTerms::Proven(terms) | StatedTerms::Forged(terms) => terms,
+        };
+        if invite.terms() != terms {
             return false;
         }
         // Everything built from the forged invitation was dropped, so begin again with the genuine one.
-        if !std::mem::replace(&mut invited.accepted, true) {
+        if invited.terms.are_forged() {
+            invited.terms = StatedTerms::Proven(terms);
             (invited.name, invited.max_payload) = (invite.sender.to_string(), invite.max_payload);
-            invited.sizes = invite.sizes;
+            invited.sizes.shown = invite.sizes;
             let (sender, association) = (invited.sender, invited.association);
             let problem = self.accept(sender, association, invite).err();
             if let Some(invited) = &mut self.invited {
@@ -399,11 +369,7 @@ impl ReceiverSession {
 
     /// Sends the next JOIN soon, if it would have waited longer.
     pub(super) fn join_soon(&mut self, now: Time) {
-        let at = now + self.random_delay();
-        if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
-            self.timers.arm(Timer::Join, at);
-            self.join_wait = JOIN_WAIT_MIN;
-        }
+        self.joining.ask_by(now + self.random.answer_delay());
     }
 
     /// Handles a further invitation (heartbeat) of the present session.
@@ -418,20 +384,16 @@ impl ReceiverSession {
             }
             return;
         }
-        self.on_sender_continues();
+        self.liveness.claim.contradict();
         let (busy, member) = (self.is_busy(), self.is_welcomed());
         if member {
-            self.restart_silence_timer(now);
+            self.on_sender_heard(now);
         }
         let Some(invited) = &mut self.invited else { return };
         invited.state = invite.state;
         match invite.state {
             State::Gathering if member => {
-                // Repeat the JOIN at times as a keepalive, so that the sender does not start without this member.
-                invited.gathering = now;
-                if busy && self.timers.armed(Timer::Join).is_none() {
-                    self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
-                }
+                self.joining.keep(now, busy);
             }
             State::Gathering => self.count_invitation(now, invite),
             // The sender waits for a member that does not know of its admission yet.
@@ -442,7 +404,7 @@ impl ReceiverSession {
             }
             // Send PROGRESS as a keepalive, as the sender may wait for this member.
             State::Running | State::Closing if busy => {
-                self.schedule_progress(now, invite.progress_interval);
+                self.reporting.schedule_progress(now, invite.progress_interval, &mut self.random);
             }
             State::Running | State::Closing | State::Finished | State::Aborted => {}
         }
@@ -451,19 +413,18 @@ impl ReceiverSession {
     pub(super) fn on_welcome(&mut self, now: Time, number: u32) {
         let Some(invited) = &mut self.invited else { return };
         // An invitation that cannot be accepted, or was forged, makes no member.
-        if invited.member.is_some() || invited.problem.is_some() || !invited.accepted {
+        if invited.member.is_some() || invited.problem.is_some() || invited.terms.are_forged() {
             return self.events.dropped(DropReason::Duplicate);
         }
         invited.member = Some(number);
-        self.overhearing = None;
+        self.seeking.overhearing = None;
         self.with_inner(|inner| inner.start(now));
-        self.join_due = false;
-        // JOIN is repeated as a keepalive while the sender gathers.
-        self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
-        self.timers.arm(Timer::Confirm, now + self.config.silence);
+        self.outbox.cancel(&[Pending::Join]);
+        self.joining.on_welcome(now);
+        self.liveness.await_confirmation(now);
         // The application may have reported while this receiver was joining.
         if self.phase == ReceiverPhase::Joining {
-            match self.peers {
+            match self.assembling.peers {
                 Some(_) => {
                     self.set_phase(ReceiverPhase::Assembling);
                     self.begin_presence(now);
@@ -481,8 +442,7 @@ impl ReceiverSession {
         if reason == RefuseReason::Nonce && self.phase == ReceiverPhase::Joining && !self.is_welcomed() {
             // The nonce collides with another member's by chance: try another one.
             self.invited = None;
-            // The number of attempts makes the next nonce different.
-            self.attempts += 1;
+            self.random.note_collision();
             return self.end(ReceiverPhase::Seeking);
         }
         let member = self.invited.as_ref().is_some_and(|invited| invited.member.is_some());
@@ -498,99 +458,4 @@ impl ReceiverSession {
             reason => ReceiverFailure::Refused(reason, text.to_owned()),
         });
     }
-
-    /// Writes the next packet of the session, if one is due.
-    pub(super) fn due_packet(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(decline) = &mut self.decline_due
-            && let (Some(name), Some(text)) = (Name::new(&self.config.name), Text::new(&decline.text))
-        {
-            decline.left -= 1;
-            let dest = Dest::Node(decline.sender);
-            let body = Body::Decline { name, text };
-            Packet { association: decline.association, body }.emit(buf);
-            self.decline_due.take_if(|decline| decline.left == 0);
-            return Some(Transmit::now(dest));
-        }
-        if let Some(transmit) = self.emit_earlier_decline(buf).or_else(|| self.due_query(buf)) {
-            return Some(transmit);
-        }
-        let job = self.invited.as_ref().and_then(|invited| Some((invited.job?, invited.sender)));
-        let origin = job.filter(|_| self.join_due).map(|(job, sender)| self.origin(job, sender));
-        let invited = self.invited.as_mut()?;
-        let nonce = self.nonce;
-        let body = if self.join_due {
-            self.join_due = false;
-            let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
-            let ReceiverSessionConfig { receive_buffer, ref attached, .. } = self.config;
-            let part = self.config.part;
-            // The first JOIN only asks for a challenge, so its attachment would be lost.
-            let attached = invited.cookie.and_then(|_| Attachment::new(attached)).unwrap_or_default();
-            let body = match invited.problem {
-                Some(_) => Body::Ask { nonce },
-                None => {
-                    let Invited { largest, cookie, .. } = *invited;
-                    Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin }
-                }
-            };
-            let len = Packet { association: invited.association, body }.wire_len();
-            if invited.member.is_none() {
-                // Send no more bytes than the claimed address has sent, so that a forged address is no amplifier.
-                invited.credit = invited.credit.checked_sub(len)?;
-            }
-            body
-        } else if self.ask_due {
-            self.ask_due = false;
-            Body::Ask { nonce }
-        } else if self.present_due {
-            self.present_due = false;
-            let body = Body::Present { proof: secret::proof(nonce) };
-            Packet { association: invited.association, body }.emit(buf);
-            return Some(Transmit::now(Dest::group(self.config.group)));
-        } else if self.ready_due {
-            self.ready_due = false;
-            Body::Ready { nonce, edition: self.peers.as_ref().map_or(0, |peers| peers.edition()) }
-        } else if self.report_due && invited.member.is_some() {
-            self.report_due = false;
-            let failure = self.verdict.as_ref().and_then(|verdict| verdict.as_ref().err());
-            // The text was sanitised when the application reported.
-            let text = failure.and_then(|reason| Text::new(reason)).unwrap_or_default();
-            let verdict = match failure {
-                None => Verdict::Verified,
-                Some(_) if self.damaged => Verdict::Damaged,
-                Some(_) => Verdict::Failed,
-            };
-            Body::Report { nonce, bytes: self.bytes, verdict, text }
-        } else if self.progress_due {
-            self.progress_due = false;
-            // The report states the same bytes.
-            if self.verdict.is_some() {
-                return None;
-            }
-            Body::Progress { nonce, bytes: self.bytes }
-        } else if let Some((reason, left)) = &mut self.leave_due {
-            // A sender that has not admitted this receiver may be forged, so it gets a packet without text.
-            let text = Text::new(reason).filter(|_| invited.member.is_some()).unwrap_or_default();
-            let body = Body::Leave { nonce, text };
-            Packet { association: invited.association, body }.emit(buf);
-            let dest = Dest::Node(invited.sender);
-            *left -= 1;
-            if *left == 0 {
-                self.leave_due = None;
-            }
-            return Some(Transmit::now(dest));
-        } else {
-            return None;
-        };
-        Packet { association: invited.association, body }.emit(buf);
-        Some(Transmit::now(Dest::Node(invited.sender)))
-    }
 }
-
-/// Maximum number of times that a sender is notified that its invitation is declined.
-const MAX_DECLINES: usize = 3;
-/// Maximum number of bytes sent at once in answer to invitations.
-const MAX_CREDIT: usize = 2048;
-/// Bytes that may be sent for a challenge of 24 bytes.
-const CHALLENGE_CREDIT: usize = 3 * 24;
-/// Maximum number of challenges of one session that are answered at once.
-const MAX_CHALLENGES: u32 = 4;

@@ -2,8 +2,38 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use carillon_core::{DropReason, Duration, NodeId, Rng, Time};
+use carillon_core::{DropReason, Duration, NodeId, ObservedState, Rng, States, Time};
 use carillon_wire::session::{DistanceTo, Distances};
+
+use crate::session::observed;
+
+/// States of the measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProbingState {
+    /// Initial state, before a request.
+    Idle,
+    /// Targets are probed.
+    Probing,
+    /// The last answers get their time.
+    Waiting,
+    /// The measurement is complete, and is reported.
+    Done,
+}
+
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "receiver, distances",
+    transitions: &[
+        ("[*]", "Idle", ""),
+        ("Idle", "Probing", "MEASURE: PROBE to the sender and each helper"),
+        ("Probing", "Done", "each target has answered three times: DISTANCES with each READY"),
+        ("Probing", "Waiting", "eight rounds"),
+        ("Waiting", "Done", "the last answer, or a second: DISTANCES with each READY"),
+        ("Done", "Probing", "MEASURE for a new edition of the roster"),
+        ("Waiting", "Probing", "MEASURE for a new edition of the roster"),
+    ],
+    rare: &[],
+};
 
 /// Measurements in progress, and probes to answer.
 #[derive(Debug)]
@@ -18,14 +48,12 @@ pub(super) struct Probing {
     queue: VecDeque<usize>,
     /// Target to probe now.
     due: Option<usize>,
-    /// True if the last answers have had their time.
-    waited: bool,
+    /// State of the measurement.
+    state: ProbingState,
     /// Outstanding probes by token, with target and time.
     outstanding: BTreeMap<u64, (usize, Time)>,
-    /// True if the measurement is complete.
-    pub done: bool,
     /// True if the result is to be reported to the sender.
-    pub report_due: bool,
+    report_due: bool,
     /// Probes to answer.
     pub echoes: VecDeque<(NodeId, u64)>,
 }
@@ -49,9 +77,8 @@ impl Probing {
             rounds: 0,
             queue: VecDeque::new(),
             due: None,
-            waited: false,
+            state: ProbingState::Idle,
             outstanding: BTreeMap::new(),
-            done: false,
             report_due: false,
             echoes: VecDeque::new(),
         }
@@ -60,8 +87,8 @@ impl Probing {
     pub fn begin(&mut self, edition: u32, targets: impl Iterator<Item = (u16, NodeId)>) {
         let target = |(rank, node)| Target { rank, node, answers: 0, least: None };
         (self.edition, self.targets) = (edition, targets.take(MAX_TARGETS).map(target).collect());
-        (self.rounds, self.due, self.waited) = (0, None, false);
-        (self.done, self.report_due) = (false, false);
+        (self.rounds, self.due, self.state) = (0, None, ProbingState::Probing);
+        self.report_due = false;
         self.queue.clear();
         self.outstanding.clear();
     }
@@ -78,14 +105,14 @@ impl Probing {
             let all = self.rounds < PROBES_PER_TARGET;
             let asked = |(_, target): &(usize, &Target)| all || target.least.is_none();
             self.queue = self.targets.iter().enumerate().filter(asked).map(|(at, _)| at).collect();
-            if self.queue.is_empty() || self.waited {
+            if self.queue.is_empty() || self.state == ProbingState::Waiting {
                 self.finish();
                 return None;
             }
             // The last probes get time for their answers.
             if self.rounds == MAX_ROUNDS {
                 self.queue.clear();
-                self.waited = true;
+                self.state = ProbingState::Waiting;
                 return Some(now + LAST_ANSWER_TIMEOUT);
             }
             self.rounds += 1;
@@ -113,20 +140,47 @@ impl Probing {
         let (target, took) = (&mut self.targets[at], now.since(since));
         target.answers += 1;
         target.least = Some(target.least.map_or(took, |least| least.min(took)));
-        if !self.done && self.targets.iter().all(|target| target.answers >= PROBES_PER_TARGET) {
+        if !self.is_done() && self.targets.iter().all(|target| target.answers >= PROBES_PER_TARGET) {
             self.finish();
         }
         Ok(())
     }
 
+    /// Returns true if the measurement is complete.
+    pub fn is_done(&self) -> bool {
+        self.state == ProbingState::Done
+    }
+
+    /// Reports the result again, since nothing acknowledges it.
+    pub fn report_again(&mut self) {
+        self.report_due |= self.is_done();
+    }
+
+    /// Takes the result, if it is to be reported now.
+    pub fn take_report(&mut self) -> Option<Vec<DistanceTo>> {
+        std::mem::take(&mut self.report_due).then(|| self.distances())
+    }
+
+    pub fn observe(&self) -> ObservedState {
+        observed(
+            &STATES,
+            match self.state {
+                ProbingState::Idle => "Idle",
+                ProbingState::Probing => "Probing",
+                ProbingState::Waiting => "Waiting",
+                ProbingState::Done => "Done",
+            },
+        )
+    }
+
     fn finish(&mut self) {
-        (self.done, self.report_due) = (true, true);
+        (self.state, self.report_due) = (ProbingState::Done, true);
         self.due = None;
         self.queue.clear();
     }
 
     /// Measured distances. The sender comes first, then the nearest, as not all may fit.
-    pub fn distances(&self) -> Vec<DistanceTo> {
+    fn distances(&self) -> Vec<DistanceTo> {
         let micros = |least: Duration| u32::try_from(least.as_micros()).unwrap_or(u32::MAX);
         let known = self
             .targets

@@ -15,12 +15,6 @@ use super::state::{Invited, ReceiverPhase};
 use super::{NO_EXPIRY, ReceiverSession};
 
 impl ReceiverSession {
-    /// Nonce for this sender, the same each time, which no other node can know.
-    pub(super) fn nonce_for(&self, association: AssociationId, sender: NodeId) -> Nonce {
-        let attempt = format!("{} {} {}", association.0, sender.0, self.attempts);
-        Nonce(self.nonces.part(&attempt).stream("session.nonce").bits())
-    }
-
     /// Schedules a query in answer to an invitation, unless the present sender may still answer. The query is shorter
     /// than any invitation.
     pub(super) fn query_ignored(
@@ -30,12 +24,12 @@ impl ReceiverSession {
         sender: NodeId,
         state: State,
     ) {
-        let waits_still =
-            self.invited.as_ref().is_some_and(|invited| now.since(invited.since) < EXCLUSIVE_JOIN_TIME);
-        let for_good = self.ignored.find((association, sender)).is_some_and(|one| one.until == NO_EXPIRY);
+        let waits_still = self.invited.is_some() && now.since(self.joining.since) < EXCLUSIVE_JOIN_TIME;
+        let for_good =
+            self.seeking.ignored.find((association, sender)).is_some_and(|one| one.until == NO_EXPIRY);
         if !waits_still && !for_good && matches!(state, State::Gathering | State::Assembling | State::Running)
         {
-            self.ignored.due = Some((association, sender));
+            self.seeking.ignored.due = Some((association, sender));
         }
     }
 
@@ -53,23 +47,24 @@ impl ReceiverSession {
             matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining) && !self.is_welcomed();
         if !waits
             || self.invited.as_ref().is_some_and(is_current)
-            || nonce != self.nonce_for(association, sender)
+            || nonce != self.random.nonce_for(association, sender)
         {
             return false;
         }
         let (until, seen) =
-            self.ignored.find(session).map_or_else(Default::default, |one| (one.until, one.seen));
+            self.seeking.ignored.find(session).map_or_else(Default::default, |one| (one.until, one.seen));
         // A session that is ignored for good stays ignored.
         if until != NO_EXPIRY {
-            self.ignored.put(IgnoredSession { session, until, has_answered: true, seen });
+            self.seeking.ignored.put(IgnoredSession { session, until, has_answered: true, seen });
         }
         true
     }
 
     /// Writes the next query, if one is due.
     pub(super) fn due_query(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (association, sender) = self.ignored.due.take()?;
-        Packet { association, body: Body::Ask { nonce: self.nonce_for(association, sender) } }.emit(buf);
+        let (association, sender) = self.seeking.ignored.due.take()?;
+        Packet { association, body: Body::Ask { nonce: self.random.nonce_for(association, sender) } }
+            .emit(buf);
         Some(Transmit::now(Dest::Node(sender)))
     }
 }

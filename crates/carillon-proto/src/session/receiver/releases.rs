@@ -25,11 +25,6 @@ pub(super) struct EarlierDecline {
 }
 
 impl ReceiverSession {
-    /// Last sender of a session that this release cannot read.
-    pub fn other_sender(&self) -> Option<&OtherSender> {
-        self.other_sender.as_ref()
-    }
-
     /// Handles a packet of another release. Returns true if it was one.
     pub(super) fn on_other_release(&mut self, now: Time, datagram: &Received<'_>) -> bool {
         let Some(release) = Opening::other_release(datagram.bytes) else { return false };
@@ -52,15 +47,21 @@ impl ReceiverSession {
             (None, None) => return true,
         };
         // Some packets do not contain the name.
-        let known = self.other_sender.take().filter(|known| (known.node, known.release) == (node, release));
+        let known = self
+            .seeking
+            .met
+            .other_sender
+            .take()
+            .filter(|known| (known.node, known.release) == (node, release));
         let name = name.or(known.and_then(|known| known.name));
-        self.other_sender = Some(OtherSender { name, node, release });
+        self.seeking.met.other_sender = Some(OtherSender { name, node, release });
         // Notify the sender rarely, and only while no session is joined, since it may be forged.
-        if self.invited.is_none() && !self.config.silent && !self.ignored.has(now, association, node) {
-            self.ignored.add(association, node, now + IGNORE_TIME);
+        if self.invited.is_none() && !self.config.silent && !self.seeking.ignored.has(now, association, node)
+        {
+            self.seeking.ignored.add(association, node, now + IGNORE_TIME);
             match earlier {
                 Some(EarlierPacket { version, .. }) => {
-                    self.earlier_decline = Some(EarlierDecline { version, association, sender: node });
+                    self.outbox.earlier_decline = Some(EarlierDecline { version, association, sender: node });
                 }
                 None => self.decline(association, node, OTHER_RELEASE, datagram.bytes.len()),
             }
@@ -70,7 +71,7 @@ impl ReceiverSession {
 
     /// Writes the notice to an earlier release, if it is due.
     pub(super) fn emit_earlier_decline(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let EarlierDecline { version, association, sender } = self.earlier_decline.take()?;
+        let EarlierDecline { version, association, sender } = self.outbox.earlier_decline.take()?;
         let (name, text) = (Name::new(&self.config.name)?, Text::new(OTHER_RELEASE)?);
         emit_decline(version, association, name, text, buf);
         Some(Transmit::now(Dest::Node(sender)))

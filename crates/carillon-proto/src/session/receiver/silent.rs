@@ -4,7 +4,7 @@ use carillon_core::{AssociationId, DropReason, NodeId, Time, Transmit};
 use carillon_wire::session::{Invite, State};
 
 use super::failure::ReceiverFailure;
-use super::state::{ReceiverPhase, Timer};
+use super::state::ReceiverPhase;
 use super::{NO_EXPIRY, ReceiverSession};
 
 impl ReceiverSession {
@@ -17,7 +17,7 @@ impl ReceiverSession {
         association: AssociationId,
         invite: &Invite<'_>,
     ) {
-        let had = self.ignored.has(now, association, source);
+        let had = self.seeking.ignored.has(now, association, source);
         if self.phase != ReceiverPhase::Seeking || invite.state != State::Gathering || had {
             return self.events.dropped(DropReason::Foreign);
         }
@@ -25,7 +25,7 @@ impl ReceiverSession {
         match self.accept(source, association, invite) {
             // A stranger could otherwise end the receiver's session.
             Err(problem) => {
-                self.unfit = Some((invite.sender.to_string(), problem));
+                self.seeking.met.unfit = Some((invite.sender.to_string(), problem));
                 self.unfollow(NO_EXPIRY);
             }
             Ok(()) => {
@@ -35,7 +35,7 @@ impl ReceiverSession {
                 }
                 self.with_inner(|inner| inner.start(now));
                 self.set_phase(ReceiverPhase::Running);
-                self.timers.arm(Timer::Silence, now + self.config.silence);
+                self.liveness.begin(now);
             }
         }
     }
@@ -43,7 +43,7 @@ impl ReceiverSession {
     /// Stops following the present session, which has brought no data, so that another one gets its turn.
     pub(super) fn unfollow(&mut self, until: Time) {
         if let Some(invited) = self.invited.take() {
-            self.ignored.add(invited.association, invited.sender, until);
+            self.seeking.ignored.add(invited.association, invited.sender, until);
         }
         self.end(ReceiverPhase::Seeking);
     }
@@ -57,14 +57,14 @@ impl ReceiverSession {
             // Data received so far may still be stored.
             State::Finished | State::Aborted => {}
             State::Gathering | State::Assembling | State::Running | State::Closing => {
-                self.restart_silence_timer(now)
+                self.on_sender_heard(now);
             }
         }
     }
 
     /// Discards the packets that the machine would send.
     pub(super) fn stay_silent(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        (self.leave_due, self.decline_due) = (None, None);
+        (self.outbox.leave, self.outbox.decline) = (None, None);
         while self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten().is_some() {
             buf.clear();
         }

@@ -4,13 +4,17 @@ use carillon_core::Time;
 use carillon_wire::session::{DatagramSizes, Invite, State};
 
 use super::ReceiverSession;
-use super::state::{Invited, ReceiverPhase};
+use super::state::{Invited, ReceiverPhase, SeenSizes};
 
-impl Invited {
+impl SeenSizes {
     /// Returns true if a larger datagram than those received may still arrive, within the limit of the interface.
     fn may_see_larger(&self, interface: u32) -> bool {
-        self.invitations < SIZE_INVITATIONS
-            && u32::from(self.largest) < interface.min(self.sizes.longest.into())
+        !self.are_settled() && u32::from(self.largest) < interface.min(self.shown.longest.into())
+    }
+
+    /// Returns true if each size was shown.
+    fn are_settled(&self) -> bool {
+        self.invitations >= SIZE_INVITATIONS
     }
 }
 
@@ -34,7 +38,7 @@ impl ReceiverSession {
             return invite.max_payload;
         };
         // Until the size is settled, the longest one is assumed.
-        let comes = if invited.invitations < SIZE_INVITATIONS { longest } else { invited.largest };
+        let comes = if invited.sizes.are_settled() { invited.sizes.largest } else { longest };
         let comes = u32::from(comes).min(self.config.max_datagram);
         // Each byte by which datagrams are shorter reduces the payload.
         invite.max_payload.saturating_sub(u32::from(longest).saturating_sub(comes)).max(1)
@@ -43,12 +47,13 @@ impl ReceiverSession {
     /// Handles a datagram that the sender shows to test its size. Once the size is settled, it changes nothing.
     pub(super) fn on_size(&mut self, now: Time, bytes: usize) {
         let interface = self.config.max_datagram;
-        let Some(invited) = self.invited.as_mut().filter(|invited| invited.may_see_larger(interface)) else {
+        let Some(invited) = self.invited.as_mut().filter(|invited| invited.sizes.may_see_larger(interface))
+        else {
             return;
         };
         // A datagram that is longer than the interface carries arrived in fragments. Data are not fragmented.
         let whole = u16::try_from(bytes.min(interface as usize)).unwrap_or(u16::MAX);
-        invited.largest = invited.largest.max(whole);
+        invited.sizes.largest = invited.sizes.largest.max(whole);
         if self.phase == ReceiverPhase::Joining && !self.awaits_sizes() {
             self.join_soon(now);
         }
@@ -58,19 +63,19 @@ impl ReceiverSession {
     pub(super) fn awaits_sizes(&self) -> bool {
         self.invited.as_ref().is_some_and(|invited| {
             let waits = invited.state == State::Gathering && invited.problem.is_none();
-            waits && invited.may_see_larger(self.config.max_datagram)
+            waits && invited.sizes.may_see_larger(self.config.max_datagram)
         })
     }
 
     /// Counts an invitation of a gathering sender. With the last one, the datagram size is settled.
     pub(super) fn count_invitation(&mut self, now: Time, invite: &Invite<'_>) {
         let Some(invited) = &mut self.invited else { return };
-        let waited = invited.problem.is_none() && invited.may_see_larger(self.config.max_datagram);
-        invited.invitations = invited.invitations.saturating_add(1);
-        if !waited || invited.invitations < SIZE_INVITATIONS || self.phase != ReceiverPhase::Joining {
+        let waited = invited.problem.is_none() && invited.sizes.may_see_larger(self.config.max_datagram);
+        invited.sizes.invitations = invited.sizes.invitations.saturating_add(1);
+        if !waited || !invited.sizes.are_settled() || self.phase != ReceiverPhase::Joining {
             return;
         }
-        let Invited { association, sender, largest, .. } = *invited;
+        let Invited { association, sender, sizes: SeenSizes { largest, .. }, .. } = *invited;
         let least = invite.sizes.least;
         let problem = match largest < least {
             true => {

@@ -1,10 +1,11 @@
-//! State of a receiver's session: phases, timers, the present invitation, and unverified claims.
+//! State of a receiver's session: phases, timers, and the present invitation.
 
-use carillon_core::{AssociationId, NodeId, Order, Time};
-use carillon_wire::session::{Cookie, DatagramSizes, State, Terms};
+use carillon_core::{AssociationId, NodeId, ObservedState, Order, States, Time};
+use carillon_wire::session::{DatagramSizes, State, Terms};
 
 use super::failure::ReceiverFailure;
 use crate::session::job::JobId;
+use crate::session::observed;
 
 /// Phase of a [`ReceiverSession`](super::ReceiverSession).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,41 @@ pub enum ReceiverPhase {
     Failed(ReceiverFailure),
 }
 
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "receiver",
+    transitions: &[
+        ("[*]", "seeking", ""),
+        ("seeking", "joining", "INVITE gathering; or running, unless it keeps seeking"),
+        ("seeking", "running", "INVITE gathering, in silent mode"),
+        ("joining", "seeking", "no answer; or refused, aborted or silence, if it keeps seeking"),
+        ("joining", "running", "WELCOME"),
+        ("joining", "assembling", "WELCOME, with peers or possible helpers"),
+        ("joining", "reporting", "the application reports"),
+        ("joining", "failed", "refused, aborted; or cannot accept the INVITE, and its ASK is answered"),
+        ("assembling", "running", "ANSWER running"),
+        ("assembling", "failed", "left out, refused, aborted, silence"),
+        ("running", "reporting", "the application reports"),
+        ("running", "finished", "helper, and ANSWER finished"),
+        ("running", "failed", "expelled, aborted, silence"),
+        (
+            "reporting",
+            "finished",
+            "REPORT_ACK, or ANSWER finished or aborted; or silence, and the verdict was good",
+        ),
+        ("reporting", "failed", "silence, and the verdict was bad"),
+        ("finished", "[*]", ""),
+        ("failed", "[*]", ""),
+    ],
+    rare: &[],
+};
+
 impl ReceiverPhase {
+    /// State of the receiver.
+    pub(super) fn observe(&self) -> ObservedState {
+        observed(&STATES, self.name())
+    }
+
     /// Names of all phases.
     pub const NAMES: &'static [&'static str] =
         &["seeking", "joining", "assembling", "running", "reporting", "finished", "failed"];
@@ -60,24 +95,10 @@ pub(super) struct Invited {
     pub state: State,
     /// Number of this member, once admitted.
     pub member: Option<u32>,
-    /// Time at which this receiver began to join.
-    pub since: Time,
-    /// Time of the last invitation that said the sender gathers.
-    pub gathering: Time,
-    /// Bytes that may be sent in answer to invitations before the sender admits the receiver.
-    pub credit: usize,
-    /// Cookie that the sender expects in the JOIN.
-    pub cookie: Option<Cookie>,
-    /// Number of challenges answered at once.
-    pub challenges: u32,
     /// Reason why this receiver cannot take part. It fails with it once the sender has proved that it exists.
     pub problem: Option<String>,
     /// Terms of the invitation.
-    pub terms: Terms,
-    /// True if the sender confirmed the terms by unicast. Packets with other terms are forged from then on.
-    pub proven: bool,
-    /// True if the machine was built for these terms.
-    pub accepted: bool,
+    pub terms: StatedTerms,
     /// Protocol, if this receiver supports it.
     pub protocol: Option<&'static str>,
     /// Order in which messages are delivered.
@@ -86,26 +107,56 @@ pub(super) struct Invited {
     pub has_lost: bool,
     /// Maximum payload of a message in bytes.
     pub max_payload: u32,
-    /// Sizes of datagrams that the sender shows.
-    pub sizes: DatagramSizes,
-    /// Largest datagram that has arrived.
-    pub largest: u16,
-    /// Number of invitations received.
-    pub invitations: u32,
+    /// Datagrams that the sender shows.
+    pub sizes: SeenSizes,
     /// True if routers may help, which are no members and send to it.
     pub relays: bool,
     /// New session apparently of the same sender, and the time since which packets come from that session only.
     pub successor: Option<(AssociationId, Time)>,
 }
 
-/// Pending notice to a sender that its invitation is declined.
+/// Terms of a session, as far as the sender has confirmed them.
 #[derive(Debug)]
-pub(super) struct Decline {
-    pub association: AssociationId,
-    pub sender: NodeId,
-    pub text: String,
-    /// Number of packets left to send.
-    pub left: usize,
+pub(super) enum StatedTerms {
+    /// An invitation claims these terms. The protocol's machine was built for them.
+    Claimed(Terms),
+    /// The sender has confirmed by unicast the terms for which the machine was built. Packets with others are forged.
+    Proven(Terms),
+    /// The sender has stated other terms than the invitation. The machine waits for an invitation with these.
+    Forged(Terms),
+}
+
+impl StatedTerms {
+    /// Records the terms that the sender states by unicast. Returns true if the invitation was forged.
+    pub fn prove(&mut self, terms: Terms) -> bool {
+        match self {
+            StatedTerms::Claimed(claimed) | StatedTerms::Proven(claimed) if *claimed == terms => {
+                *self = StatedTerms::Proven(terms);
+                false
+            }
+            StatedTerms::Forged(stated) if *stated == terms => false,
+            StatedTerms::Claimed(_) | StatedTerms::Proven(_) | StatedTerms::Forged(_) => {
+                *self = StatedTerms::Forged(terms);
+                true
+            }
+        }
+    }
+
+    /// Returns true if the machine was built for forged terms, and has to be built anew.
+    pub fn are_forged(&self) -> bool {
+        matches!(self, StatedTerms::Forged(_))
+    }
+}
+
+/// Sizes of the sender's datagrams, and which of them arrive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SeenSizes {
+    /// Sizes that the sender shows.
+    pub shown: DatagramSizes,
+    /// Largest datagram that has arrived.
+    pub largest: u16,
+    /// Number of invitations received.
+    pub invitations: u32,
 }
 
 /// Timers of the receiver.
@@ -133,15 +184,4 @@ pub(super) enum Timer {
     Early,
     /// No sender has invited an expelled receiver again in time.
     Return,
-}
-
-/// Announced state that the sender has not confirmed.
-#[derive(Clone, Debug)]
-pub(super) struct UnverifiedState {
-    pub state: State,
-    pub reason: String,
-    /// Number of queries sent.
-    pub asked: u32,
-    /// True if the sender was heard continuing meanwhile.
-    pub contradicted: bool,
 }

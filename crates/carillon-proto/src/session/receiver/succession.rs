@@ -3,7 +3,7 @@
 use carillon_core::{AssociationId, Duration, NodeId, Time};
 
 use super::ReceiverSession;
-use super::state::{ReceiverPhase, Timer};
+use super::state::ReceiverPhase;
 
 impl ReceiverSession {
     /// Returns true if the sender has been silent in this session for a while and gathers for another one. It may do
@@ -16,18 +16,13 @@ impl ReceiverSession {
         source: NodeId,
         name: &str,
     ) -> bool {
-        let silence = self.config.silence;
-        let Some(over) = self.timers.armed(Timer::Silence).filter(|_| self.phase == ReceiverPhase::Running)
-        else {
+        let is_running = self.phase == ReceiverPhase::Running;
+        if !is_running || self.liveness.silence(now).is_none_or(|silence| silence < SUCCESSION_SILENCE) {
             return false;
-        };
+        }
         let Some(invited) = self.invited.as_mut().filter(|invited| invited.association != association) else {
             return false;
         };
-        // The silence timer shows when the sender was last heard.
-        if now + silence < over + SUCCESSION_SILENCE {
-            return false;
-        }
         // A sender that gathers at the same node has left its former session.
         if invited.sender == source {
             return true;

@@ -5,56 +5,41 @@
 //! answer comes if the session has ended already. The receiver then accepts the announced end, unless another packet
 //! shows that the sender continues.
 
-use carillon_core::{Duration, Time};
+use carillon_core::Time;
 use carillon_wire::session::{RefuseReason, State};
 
 use super::ReceiverSession;
+use super::claim::Step;
 use super::failure::ReceiverFailure;
-use super::state::{Invited, ReceiverPhase, Timer, UnverifiedState};
+use super::outbox::Pending;
+use super::state::{Invited, ReceiverPhase};
 
 impl ReceiverSession {
     /// Begins to verify an announced state.
     pub(super) fn verify_state(&mut self, now: Time, state: State, reason: &str) {
-        if self.unverified.is_none() {
-            let reason = reason.to_owned();
-            self.unverified = Some(UnverifiedState { state, reason, asked: 0, contradicted: false });
-            if matches!(state, State::Finished | State::Aborted) {
-                let delay = self.random_delay();
-                self.timers.arm(Timer::Ask, now + delay);
-            } else {
+        if self.liveness.claim.begin(state, reason) {
+            match state {
+                State::Finished | State::Aborted => {
+                    let at = now + self.random.answer_delay();
+                    self.liveness.claim.ask(at);
+                }
                 // The other members have begun, so ask at once.
-                self.on_query_timer(now);
+                State::Gathering | State::Assembling | State::Running | State::Closing => {
+                    self.on_query_timer(now);
+                }
             }
         }
     }
 
-    /// Records that the sender was heard continuing. A packet right after the announcement may be older than it,
-    /// since multicast and unicast packets wait in different sockets, so only packets after the first query count.
-    pub(super) fn on_sender_continues(&mut self) {
-        if let Some(unverified) = self.unverified.as_mut().filter(|unverified| unverified.asked > 1) {
-            unverified.contradicted = true;
-        }
-    }
-
     pub(super) fn on_query_timer(&mut self, now: Time) {
-        let Some(unverified) = &mut self.unverified else { return };
-        // Queries are repeated, since each or its answer may be lost.
-        if unverified.asked < MAX_STATE_QUERIES {
-            unverified.asked += 1;
-            self.ask_due = true;
-            self.timers.arm(Timer::Ask, now + STATE_QUERY_INTERVAL);
-            return;
-        }
-        let Some(unverified) = self.unverified.take() else { return };
-        let on_session_over = matches!(unverified.state, State::Finished | State::Aborted);
-        // An unconfirmed start changes nothing: the next packet of the running session asks again.
-        if unverified.contradicted || !on_session_over {
-            return;
-        }
-        match self.is_welcomed() {
-            true => self.on_session_over(unverified.state, &unverified.reason),
+        match self.liveness.claim.on_timer(now) {
+            Step::Ask => self.outbox.schedule(Pending::Ask),
+            Step::Drop => {}
+            Step::Accept(claimed) if self.is_welcomed() => {
+                self.on_session_over(claimed.state, &claimed.reason);
+            }
             // No authenticated packet said that the session exists.
-            false => self.ignore_unresponsive(now),
+            Step::Accept(_) => self.ignore_unresponsive(now),
         }
     }
 
@@ -67,12 +52,11 @@ impl ReceiverSession {
             }
             return self.fail(ReceiverFailure::BadInvitation(problem));
         }
-        self.timers.cancel(Timer::Ask);
-        self.ask_due = false;
-        let unverified = self.unverified.take();
+        self.outbox.cancel(&[Pending::Ask]);
+        let claimed = self.liveness.claim.settle();
         match state {
             State::Finished | State::Aborted => {
-                let heard = unverified.as_ref().map_or("", |unverified| &unverified.reason);
+                let heard = claimed.as_ref().map_or("", |claimed| &claimed.reason);
                 self.on_session_over(state, if reason.is_empty() { heard } else { reason });
             }
             State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
@@ -104,7 +88,3 @@ impl ReceiverSession {
 
 /// Credit for declining a genuine invitation, in bytes of invitations received.
 const CONFIRMED_INVITE_BYTES: usize = 1024;
-/// Maximum number of queries for a state.
-const MAX_STATE_QUERIES: u32 = 6;
-/// Interval between these queries.
-const STATE_QUERY_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,0 +1,122 @@
+//! Seeking: senders that a receiver has met, and the catch-up session that it waits for.
+
+use carillon_core::{ObservedState, States, Time, Timers};
+
+use super::ReceiverSession;
+use super::ignored::IgnoredSessions;
+use super::jobs::MissedSession;
+use super::overhearing::Overhearing;
+use super::releases::OtherSender;
+use super::state::Timer;
+use crate::session::observed;
+
+/// Declared states of waiting for a catch-up session.
+pub(super) const STATES: States = States {
+    of: "receiver, catch-up",
+    transitions: &[
+        ("[*]", "None", ""),
+        ("[*]", "Returning", "an earlier session of the job expelled the receiver"),
+        ("None", "Promised", "REFUSE later"),
+        ("Returning", "Promised", "REFUSE later"),
+        ("Returning", "None", "no INVITE within the silence timeout: the expulsion stands"),
+        ("Promised", "None", "REFUSE done: nothing is left to serve"),
+    ],
+    rare: &[],
+};
+
+/// Senders that the receiver has met.
+#[derive(Debug, Default)]
+pub(super) struct Encounters {
+    /// Last session that the receiver was invited to and is not in.
+    pub missed_session: Option<MissedSession>,
+    /// True if a job invited in which this receiver was verified.
+    pub saw_done_job: bool,
+    /// Name of the last sender that invited and is not among those to listen to.
+    pub passed_over: Option<String>,
+    /// Name of the last sender that a silent receiver cannot follow, with the reason.
+    pub unfit: Option<(String, String)>,
+    /// Name of the last sender that did not answer a JOIN, and the number of such senders.
+    pub unanswered: Option<(String, u64)>,
+    /// Last sender of another release.
+    pub other_sender: Option<OtherSender>,
+}
+
+/// State of a receiver between sessions.
+#[derive(Debug, Default)]
+pub(super) struct Seeking {
+    /// Sessions that are not joined at present.
+    pub ignored: IgnoredSessions,
+    pub met: Encounters,
+    /// Session that the receiver is not in and overhears.
+    pub overhearing: Option<Box<Overhearing>>,
+    /// True if a sender said that a catch-up session will serve this receiver.
+    pub later: bool,
+    pub timers: Timers<Timer>,
+}
+
+impl Seeking {
+    /// Records that a sender did not answer.
+    pub fn note_unanswered(&mut self, name: String) {
+        let count = self.met.unanswered.as_ref().map_or(0, |(_, count)| *count);
+        self.met.unanswered = Some((name, count + 1));
+    }
+
+    /// Waits until this time for an invitation to a catch-up session.
+    pub fn await_return(&mut self, until: Time) {
+        self.timers.arm(Timer::Return, until);
+    }
+}
+
+impl ReceiverSession {
+    /// Last session that this receiver was invited to and is not in, while it waits for another one.
+    pub fn missed_session(&self) -> Option<&MissedSession> {
+        self.seeking.met.missed_session.as_ref()
+    }
+
+    /// Returns true if a job invited in which this receiver was verified.
+    pub fn has_seen_done_job(&self) -> bool {
+        self.seeking.met.saw_done_job
+    }
+
+    /// Last sender of a session that this release cannot read.
+    pub fn other_sender(&self) -> Option<&OtherSender> {
+        self.seeking.met.other_sender.as_ref()
+    }
+
+    /// Returns true if the receiver waits for an invitation of the sender that expelled it.
+    pub fn is_returning(&self) -> bool {
+        self.config.returning.is_some()
+    }
+
+    /// Returns true if a sender said that a catch-up session will serve this receiver.
+    pub fn is_served_later(&self) -> bool {
+        self.seeking.later
+    }
+
+    /// Name of the last sender that invited and is not among those to listen to.
+    pub fn unlisted_sender(&self) -> Option<&str> {
+        self.seeking.met.passed_over.as_deref()
+    }
+
+    /// Name of the last sender that this silent receiver cannot follow, with the reason.
+    pub fn unsuitable_sender(&self) -> Option<(&str, &str)> {
+        self.seeking.met.unfit.as_ref().map(|(name, why)| (name.as_str(), why.as_str()))
+    }
+
+    /// Name of the last sender that did not answer a JOIN, and the number of such senders.
+    pub fn unanswered(&self) -> Option<(&str, u64)> {
+        self.seeking.met.unanswered.as_ref().map(|(name, count)| (name.as_str(), *count))
+    }
+
+    /// State of waiting for a catch-up session.
+    pub(super) fn observe_catch_up(&self) -> ObservedState {
+        observed(
+            &STATES,
+            match (self.seeking.later, self.is_returning()) {
+                (true, _) => "Promised",
+                (false, true) => "Returning",
+                (false, false) => "None",
+            },
+        )
+    }
+}
