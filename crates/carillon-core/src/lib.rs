@@ -52,8 +52,8 @@ pub use observer::{Frame, Handling, LinkDirection, NoObserver, Observer, Passage
 pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
-    Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, OneWay, Order, ProtocolEntry,
-    RawIp, UnicastEquivalent,
+    AssociationReader, Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, OneWay, Order,
+    ProtocolEntry, RawIp, UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
 pub use role::Role;

@@ -49,6 +49,9 @@ pub struct ProtocolEntry {
     /// True if senders mark the first transmission of each message ([`Events::data_sent`](crate::Events::data_sent));
     /// experiments that lose a single packet need the mark.
     pub marks_originals: bool,
+    /// Reader of the association of a datagram, if a group may have several sources, each with an association of its
+    /// own.
+    pub many_sources: Option<AssociationReader>,
     /// Use of addressed helpers.
     pub helpers: Helpers,
     /// Bytes that data packets add to a payload, with these settings.
@@ -88,6 +91,9 @@ pub struct ProtocolEntry {
     /// Constructor of the machine of one role at one node.
     pub build: Build,
 }
+
+/// Reader of the association of a datagram; `None` if it has none.
+pub type AssociationReader = fn(&[u8]) -> Option<AssociationId>;
 
 /// Transport of packets directly over IP.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +144,7 @@ impl ProtocolEntry {
         waits: false,
         overheard_with: None,
         marks_originals: true,
+        many_sources: None,
         helpers: Helpers::None,
         header_bytes: |_| HeaderBytes::all(0),
         networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],

@@ -12,6 +12,7 @@ mod graph;
 mod helpers;
 mod intervals;
 mod late;
+mod many_sources;
 mod measure;
 mod nam;
 mod on_lan;

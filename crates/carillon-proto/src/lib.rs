@@ -1,7 +1,9 @@
 //! Multicast protocols and the session around them, as state machines without I/O.
 
 pub mod blocks;
+mod many_sources;
 pub mod protocols;
 pub mod session;
 
+pub use many_sources::ManySources;
 pub use protocols::{REGISTRY, find};

@@ -109,6 +109,11 @@ impl Envelope {
     }
 }
 
+/// Association of a datagram with the common envelope.
+pub fn association_of(bytes: &[u8]) -> Option<AssociationId> {
+    Envelope::parse(bytes).ok().map(|(envelope, _)| envelope.association)
+}
+
 /// Version of a protocol's packets.
 const fn version(protocol: u8) -> u8 {
     if protocol == self::protocol::SESSION { SESSION_VERSION } else { 1 }

@@ -6,6 +6,7 @@ use carillon_core::{
     Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, HelperTable, Identities,
     Machine, NodeId, ProtocolEntry, Role, Seeds, Time,
 };
+use carillon_proto::ManySources;
 use carillon_sim::applications::{Sink, Source};
 
 use super::error::RunError;
@@ -127,6 +128,9 @@ pub(super) fn build(
     role: Role,
     context: &BuildContext,
 ) -> Result<Box<dyn Machine>, ConfigError> {
+    if scenario.has_many_sources() && role != Role::Relay {
+        return Ok(Box::new(ManySources::new(scenario.protocol, role, context, &scenario.config)?));
+    }
     let ProtocolEntry { build, .. } = scenario.protocol;
     build(role, context, &scenario.config)
 }

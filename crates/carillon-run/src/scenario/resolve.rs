@@ -103,7 +103,8 @@ impl ScenarioFile {
         let workload = self.workload(&document, &sections, &network, overhead)?;
         let hosts = self.hosts(&document, &sections, &network, receivers)?;
         let senders = document.group.senders;
-        let most = if protocol.roles.contains(&Role::Peer) { receivers + 1 } else { 1 };
+        let has_many = protocol.many_sources.is_some() || protocol.roles.contains(&Role::Peer);
+        let most = if has_many { receivers + 1 } else { 1 };
         if !(1..=most).contains(&senders) {
             let what = match most {
                 1 => format!("is {senders}: \"{}\" has one sender", protocol.name),

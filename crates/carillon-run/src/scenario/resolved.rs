@@ -75,9 +75,14 @@ pub struct Death {
 }
 
 impl Scenario {
-    /// Returns true if all members of the protocol are senders and receivers at once.
+    /// Returns true if all members are senders and receivers at once.
     pub fn is_among_peers(&self) -> bool {
-        self.protocol.roles.contains(&Role::Peer)
+        self.has_many_sources() || self.protocol.roles.contains(&Role::Peer)
+    }
+
+    /// Returns true if several sources use a protocol with one sender.
+    pub fn has_many_sources(&self) -> bool {
+        self.senders > 1 && self.protocol.many_sources.is_some()
     }
 
     /// The node that sends; among peers the first one.

@@ -59,6 +59,7 @@ pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
+    many_sources: Some(carillon_wire::envelope::association_of),
     helpers: Helpers::Optional,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     parameters: config::LOCAL_PARAMETERS,
