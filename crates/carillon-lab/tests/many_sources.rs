@@ -46,11 +46,16 @@ fn check(name: &str, deliveries: &Deliveries, members: &[u32], sources: &[u32]) 
 
 #[test]
 fn every_member_receives_every_source_on_a_lan() {
-    for (protocol, helpers) in
-        [("snr", ""), ("dsp", "helpers = [1]"), ("csp", "helpers = 1"), ("cp", "helpers = 1")]
-    {
+    let (slow, selective) = ("status_interval = \"50 ms\"", "error_control = \"selective\"");
+    for (protocol, helpers, setting) in [
+        ("snr", "", slow),
+        ("dsp", "helpers = [1]", slow),
+        ("csp", "helpers = 1", slow),
+        ("cp", "helpers = 1", slow),
+        ("xtp", "", selective),
+    ] {
         let group = format!("receivers = 5\n{helpers}");
-        let settings = format!("name = \"{protocol}\"\nstatus_interval = \"50 ms\"");
+        let settings = format!("name = \"{protocol}\"\n{setting}");
         let got = deliveries("kind = \"lan\"", &group, &settings);
         check(protocol, &got, &[0, 1, 2, 3, 4, 5], &[0, 1, 2]);
     }

@@ -214,6 +214,11 @@ pub fn key_of(association: AssociationId) -> u64 {
     (((mixed ^ (mixed >> 31)) << 32) & !RTN) | u64::from(association.0)
 }
 
+/// Association of a packet, which its key names in either direction.
+pub fn association_of(bytes: &[u8]) -> Option<AssociationId> {
+    Packet::parse(bytes).ok()?.association()
+}
+
 impl<'a> Packet<'a> {
     /// Parses a datagram and verifies its checksum.
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {

@@ -38,6 +38,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
+    many_sources: Some(carillon_wire::xtp::association_of),
     header_bytes: config::header_bytes,
     format: &carillon_wire::xtp::FORMAT,
     parameters: config::PARAMETERS,
@@ -56,6 +57,7 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     summary: "datagrams of the Xpress Transport Protocol: FIRST with a message, no association, no feedback",
     confirmed: false,
     waits: false,
+    many_sources: None,
     header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
     parameters: &config::DATAGRAM_PARAMETERS,
     // Without feedback, a fixed rate is the only congestion control.
