@@ -13,6 +13,7 @@ mod laboratory_errors;
 mod metric;
 mod netns;
 mod pages;
+mod readiness;
 mod relay;
 mod testbed;
 mod view;

@@ -2,13 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use carillon_transfer::daemon::{Daemon, DaemonOptions, DaemonStatus, default_path, status, stop};
 use carillon_transfer::monitor::{Monitor, Snapshot};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::delivery::{MetricsArgs, Stop, notice, print_json, print_table};
+use crate::delivery::{MetricsArgs, Stop, notice, print_json, print_table, tell_ready};
 
 /// Run the sessions of many programs of this machine in one process.
 ///
@@ -96,7 +95,7 @@ fn serve(args: &Args) -> anyhow::Result<()> {
     let asked = path.clone();
     // The metrics endpoint asks for the status like any other program.
     let numbers = args.numbers.serve_as(Monitor::default(), move || told(&asked))?;
-    tell_system(&path)?;
+    tell_ready(&format!("listening at {}", path.display()))?;
     notice(format_args!("listening at {}", path.display()));
     daemon.run()?;
     numbers.linger(&stop);
@@ -110,25 +109,6 @@ fn told(path: &Path) -> String {
     let monitor = Monitor::default();
     monitor.put(snapshot);
     monitor.text()
-}
-
-/// Notifies the service manager (sd_notify(3)) that the daemon listens, if one is waiting for it.
-fn tell_system(path: &Path) -> anyhow::Result<()> {
-    let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|to| !to.is_empty()) else { return Ok(()) };
-    let text = format!("READY=1\nSTATUS=listening at {}", path.display());
-    send_datagram(&to, text.as_bytes()).with_context(|| format!("NOTIFY_SOCKET {}", to.display()))
-}
-
-fn send_datagram(to: &std::ffi::OsStr, bytes: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::net::UnixDatagram;
-    let socket = UnixDatagram::unbound()?;
-    #[cfg(target_os = "linux")]
-    if let Some(name) = to.as_encoded_bytes().strip_prefix(b"@") {
-        use std::os::linux::net::SocketAddrExt as _;
-        let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
-        return socket.send_to_addr(bytes, &address).map(drop);
-    }
-    socket.send_to(bytes, to).map(drop)
 }
 
 fn print(status: &DaemonStatus, as_json: bool) -> anyhow::Result<()> {

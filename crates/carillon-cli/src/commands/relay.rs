@@ -18,7 +18,9 @@ use carillon_transfer::DEFAULT_GROUP;
 use carillon_transfer::monitor::{Router, Snapshot};
 
 use super::helping;
-use crate::delivery::{MetricsArgs, Stop, enable_timestamps, notice, print_json, print_table, seconds};
+use crate::delivery::{
+    MetricsArgs, Stop, enable_timestamps, notice, print_json, print_table, seconds, tell_ready,
+};
 
 /// Take part in a protocol as a router, or as a helper that sends repairs to the members below it.
 ///
@@ -136,10 +138,15 @@ fn open(config: &RelayConfig, stop: &Stop) -> anyhow::Result<Option<RelayEndpoin
     let mut told = false;
     while !stop.asked() {
         match RelayEndpoint::open(config.clone()) {
-            Ok(endpoint) => return Ok(Some(endpoint)),
+            Ok(endpoint) => {
+                tell_ready(&format!("forwarding {}", config.group))?;
+                return Ok(Some(endpoint));
+            }
             Err(error) if error.is_absent_network() => {
                 if !std::mem::replace(&mut told, true) {
-                    notice(format_args!("{error}; waiting for the network"));
+                    let text = format!("{error}; waiting for the network");
+                    notice(&text);
+                    tell_ready(&text)?;
                 }
             }
             Err(error) => return Err(error.into()),

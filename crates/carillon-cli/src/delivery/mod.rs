@@ -16,6 +16,7 @@ mod service;
 mod space_check;
 mod stop;
 mod stranger_packets;
+mod system;
 #[cfg_attr(not(feature = "laboratory"), path = "no_trace.rs")]
 mod trace;
 mod wait_notices;
@@ -40,4 +41,5 @@ pub use seconds::seconds;
 pub use service::{change_text, open_service};
 pub use space_check::SpaceCheck;
 pub use stop::Stop;
+pub use system::tell_ready;
 pub use wait_notices::WaitNotices;

@@ -1,4 +1,5 @@
-//! Services: waiting for the network, and notices about its changes.
+//! Services: waiting for the network, and notices about its changes. A service that waits has started for the service
+//! manager: a boot without a network does not end in a failed unit.
 
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use carillon_transfer::{Bound, Error, Network, NetworkChange};
 
 use super::messages::{EndpointContext, notice};
 use super::stop::Stop;
+use super::system::tell_ready;
 
 /// Opens the sockets of a service. While its network is absent, prints that once and waits. Returns `None` if a
 /// signal came first.
@@ -24,11 +26,13 @@ pub fn open_service(
                 if told {
                     notice(listening(&bound.endpoint));
                 }
+                tell_ready(&format!("listening to {}", bound.endpoint.group()))?;
                 return Ok(Some(bound));
             }
             Err(Error::Open(error)) if error.is_absent_network() => {
                 if !std::mem::replace(&mut told, true) {
                     notice(waiting(&error.to_string()));
+                    tell_ready(&waiting(&error.to_string()))?;
                 }
             }
             Err(error) => return Err(error.into()),
