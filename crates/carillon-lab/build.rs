@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
     let mut list = String::from("&[\n");
     for folder in ["reproduce", "plans", "published", "measured"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
@@ -17,7 +17,7 @@ fn main() {
             let path = format!("{folder}/{name}");
             let _ = writeln!(
                 list,
-                "({path:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../../experiments/{path}\"))),"
+                "({path:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/experiments/{path}\"))),"
             );
         }
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/topologies");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("topologies");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = std::fs::read_dir(&folder).expect("experiments/ is part of the repository");
     let mut names: Vec<String> =
@@ -17,7 +17,7 @@ fn main() {
     for name in names {
         let _ = writeln!(
             list,
-            "({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/../../experiments/topologies/{name}\"))),"
+            "({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/topologies/{name}\"))),"
         );
     }
     list.push(']');
