@@ -31,6 +31,9 @@ test-long: setup ## run the tests that are samples by default with all cases, ex
 	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command helpers sealed a_killed every_protocol_delivers dissector small_files
 	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command numbers peers swaps testbed
 
+# Crates that are not published.
+INTERNAL := $(patsubst %,--exclude carillon-%,testkit py web c)
+
 .PHONY: check
 check: setup ## check language, format, lints and documentation; warnings are errors
 	@for script in scripts/*.py; do python3 -B $$script --help > /dev/null || { echo "$$script --help fails"; exit 1; }; done
@@ -41,6 +44,7 @@ check: setup ## check language, format, lints and documentation; warnings are er
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) clippy -p carillon-cli --no-default-features --features transport --quiet -- -D warnings
+	$(CARGO) package --workspace $(INTERNAL) --no-verify --allow-dirty --quiet
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: site
@@ -69,6 +73,55 @@ check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of C
 .PHONY: check-package
 check-package: setup ## install the Python package in a fresh environment, run the README's code and all notebooks, try other versions of Python
 	@scripts/check-package.py
+
+# FEATURES=transport makes packages without the laboratory. Binaries run with glibc 2.17 and later.
+GLIBC := 2.17
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
+DIST_PROFILE := $(if $(filter transport,$(FEATURES)),small,release)
+DIST_FLAGS := -p carillon-cli --profile $(DIST_PROFILE) $(if $(FEATURES),--no-default-features --features $(FEATURES))
+DIST_BINARY := $(or $(CARGO_TARGET_DIR),target)/$(TRIPLE)/$(DIST_PROFILE)/carillon
+
+.PHONY: dist-binary
+dist-binary: ## the command for old systems, with cargo-zigbuild (FEATURES=transport: without the laboratory)
+	PATH="$$(scripts/zig.sh):$$PATH" $(CARGO) zigbuild $(DIST_FLAGS) --target $(TRIPLE).$(GLIBC)
+	@scripts/dist.py symbols --binary $(DIST_BINARY) --most $(GLIBC)
+
+.PHONY: dist
+dist: dist-binary ## a tarball for /usr/local in target/dist
+	@scripts/dist.py tar --binary $(DIST_BINARY)
+
+.PHONY: deb
+deb: dist-binary ## a Debian package in target/dist
+	@scripts/dist.py deb --binary $(DIST_BINARY)
+
+.PHONY: rpm
+rpm: dist-binary ## an RPM package in target/dist (needs rpmbuild)
+	@scripts/dist.py rpm --binary $(DIST_BINARY)
+
+.PHONY: check-dist
+check-dist: dist-binary ## packages in bare Debian roots: installation, transfer, upgrade, removal (root; FEATURES=transport)
+	@scripts/check-dist.py --binary $(DIST_BINARY)
+
+.PHONY: install
+install: ## build for this machine and install below DESTDIR/PREFIX (PREFIX=/usr/local)
+	$(CARGO) build $(DIST_FLAGS)
+	@scripts/dist.py install --binary $(or $(CARGO_TARGET_DIR),target)/$(DIST_PROFILE)/carillon \
+		--prefix $(or $(PREFIX),/usr/local) --destdir "$(or $(DESTDIR),/)"
+
+# Soname of the library for C: before 1.0 a minor version may break interfaces.
+LIB_PROFILE := release
+LIB_VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+LIB_SONAME := libcarillon.so.$(basename $(LIB_VERSION))
+LIB_PREFIX = $(or $(PREFIX),/usr/local)
+
+.PHONY: install-lib
+install-lib: ## build the library for C; install it, its header and its pkg-config file below DESTDIR/PREFIX
+	$(CARGO) rustc -p carillon-c --lib --profile $(LIB_PROFILE) --crate-type cdylib -- -C link-arg=-Wl,-soname,$(LIB_SONAME)
+	install -D -m 755 $(or $(CARGO_TARGET_DIR),target)/$(patsubst dev,debug,$(LIB_PROFILE))/libcarillon_c.so $(DESTDIR)$(LIB_PREFIX)/lib/$(LIB_SONAME)
+	ln -sf $(LIB_SONAME) $(DESTDIR)$(LIB_PREFIX)/lib/libcarillon.so
+	install -D -m 644 include/carillon.h $(DESTDIR)$(LIB_PREFIX)/include/carillon.h
+	install -d $(DESTDIR)$(LIB_PREFIX)/lib/pkgconfig
+	sed 's|@PREFIX@|$(LIB_PREFIX)|; s|@VERSION@|$(LIB_VERSION)|' packaging/carillon.pc.in > $(DESTDIR)$(LIB_PREFIX)/lib/pkgconfig/carillon.pc
 
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack
