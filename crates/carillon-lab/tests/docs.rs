@@ -26,6 +26,7 @@ fn keys_of(section: &str) -> BTreeSet<String> {
         ("protocol", "name = \"msaw\""),
         ("workload", "messages = 1\nmessage_bytes = 100"),
         ("reader", "rate = \"1 message/s\""),
+        ("competitor", "kind = \"none\""),
         ("run", "seed = 1"),
     ];
     let mut text = String::from(if section.is_empty() { "zzz = 1\n" } else { "name = \"x\"\n" });
@@ -53,7 +54,7 @@ fn every_key_of_a_scenario_is_documented_and_no_other() {
     }
     let mut existing: BTreeSet<String> =
         keys_of("").into_iter().filter(|key| ["name", "source"].contains(&key.as_str())).collect();
-    for section in ["network", "loss", "group", "workload", "reader", "run"] {
+    for section in ["network", "loss", "group", "workload", "reader", "competitor", "run"] {
         existing.extend(keys_of(section).into_iter().map(|key| format!("{section}.{key}")));
     }
     assert_eq!(documented, existing);

@@ -34,6 +34,10 @@ pub enum Need {
     Receivers,
     /// A scenario that measures each node.
     Nodes,
+    /// A scenario that measures the queue of the source.
+    Queues,
+    /// Competing traffic.
+    Competitor,
     /// Helpers that do not deliver.
     Helpers,
     /// Routers with machines of the protocol.
@@ -62,6 +66,8 @@ impl Need {
             Need::Death => "`group.helper_dies`",
             Need::Receivers => "`run.measure = [\"receivers\"]`",
             Need::Nodes => "`run.measure = [\"nodes\"]`, simulated nodes",
+            Need::Queues => "`run.measure = [\"queues\"]`, a simulated graph",
+            Need::Competitor => "`competitor.kind`",
             Need::Helpers => "helpers that do not deliver",
             Need::Relays => "a protocol with relays at routers",
         }
@@ -78,6 +84,8 @@ impl Need {
             Need::Death => scenario.death.is_some(),
             Need::Receivers => scenario.measurements.receivers,
             Need::Nodes => scenario.measurements.nodes,
+            Need::Queues => scenario.measurements.queues && scenario.network.graph().is_some(),
+            Need::Competitor => scenario.competitor.is_some(),
             Need::Helpers => scenario.only_helping().next().is_some(),
             Need::Relays => !scenario.relays().is_empty(),
             Need::Lan => scenario.network.lan().is_some(),

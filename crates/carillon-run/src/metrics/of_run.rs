@@ -64,6 +64,16 @@ impl Run<'_> {
         rates.map(|(node, rate)| (node, rate * self.message_bits())).collect()
     }
 
+    /// Throughput in bit/s of the slowest receiver of the session, and of a competing flow, over the same time.
+    pub(super) fn shares(&self) -> Option<[NodeValue; 2]> {
+        let start = Time::ZERO + self.scenario.workload.start;
+        let (packets, seconds) = self.totals.traffic.competing(start);
+        let least = self.totals.receivers.deliveries().map(|(_, deliveries)| deliveries).min()?;
+        let rate = |packets: f64| packets * self.message_bits() / seconds;
+        let source = self.scenario.sender();
+        (seconds > 0.0).then(|| [(source, rate(least as f64)), (source, rate(packets))])
+    }
+
     /// Share of the messages of other senders that each receiver has not delivered.
     pub(super) fn receiver_undelivered_shares(&self) -> Vec<NodeValue> {
         let (messages, senders) = (self.scenario.workload.messages, u64::from(self.scenario.senders));

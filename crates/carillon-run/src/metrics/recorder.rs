@@ -1,6 +1,6 @@
 //! Recorder: reduces the trace of a run to the records and counts that metrics need.
 
-use carillon_core::{Bytes, Dest, Event, Handling, MessageId, NodeId, Observer, Outcome, Time};
+use carillon_core::{Bytes, Dest, Event, Frame, Handling, MessageId, NodeId, Observer, Outcome, Time};
 
 use super::nodes::Nodes;
 use super::parents::Parents;
@@ -118,6 +118,13 @@ impl Observer for Recorder {
             Event::Collision { .. } => self.collisions += 1,
             _ => {}
         }
+    }
+
+    fn frame_event(&mut self, time: Time, node: NodeId, event: &Event, frame: &Frame<'_>) {
+        if let (Event::FrameSent { .. }, Some(passage)) = (event, frame.passage) {
+            self.totals.traffic.frame(node, passage.starts.since(time));
+        }
+        self.event(time, node, event);
     }
 
     fn watches_held(&self) -> bool {

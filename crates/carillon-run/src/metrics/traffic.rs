@@ -1,7 +1,10 @@
 //! Transmissions by node and time: rates, repairs and feedback of trees with helpers.
 
+use std::time::Duration;
+
 use carillon_core::{Dest, Event, NodeId, Time, Value};
 
+use crate::run::competitor;
 use crate::scenario::Scenario;
 
 /// Counts of a run, and when it sent what.
@@ -20,6 +23,11 @@ pub struct Traffic {
     delays: (f64, u64),
     /// Messages that a receiver held, at most.
     held: u64,
+    /// Packets of a competing flow that arrived, and the time of the last delivery or report.
+    competing: u64,
+    until: Time,
+    /// Seconds that packets of the source's node wait for its links: their sum, and how many.
+    waits: (f64, u64),
 }
 
 impl Traffic {
@@ -37,6 +45,12 @@ impl Traffic {
             }
             Event::RepairSent { .. } if node == self.source => self.repairs[0] += 1,
             Event::Forwarded { repair: true, .. } => self.repairs[1] += 1,
+            Event::Note(note) if note.name == competitor::NOTE => {
+                let packets = note.fields.iter().find(|(name, _)| *name == competitor::PACKETS);
+                if let Some((_, Value::Count(packets))) = packets {
+                    (self.competing, self.until) = (self.competing + packets, time);
+                }
+            }
             Event::Note(note) if note.name == HELD_NOTE => {
                 let messages = note.fields.iter().find(|(name, _)| *name == "messages");
                 if let Some((_, Value::Count(messages))) = messages {
@@ -54,9 +68,27 @@ impl Traffic {
     pub(super) fn delivered(&mut self, now: Time, started: Time) {
         self.delays.0 += now.since(started).as_secs_f64();
         self.delays.1 += 1;
+        self.until = now;
         if let Some((_, last)) = &mut self.span {
             *last = now;
         }
+    }
+
+    /// Records that a frame leaves the interface of a node `waited` after the node sent it.
+    pub(super) fn frame(&mut self, node: NodeId, waited: Duration) {
+        if node == self.source {
+            self.waits = (self.waits.0 + waited.as_secs_f64(), self.waits.1 + 1);
+        }
+    }
+
+    /// Mean time in seconds that packets of the source's node wait for its links.
+    pub(super) fn queueing_delay(&self) -> Option<f64> {
+        (self.waits.1 > 0).then(|| self.waits.0 / self.waits.1 as f64)
+    }
+
+    /// Packets of a competing flow that arrived, and seconds from `start` to the last delivery of either flow.
+    pub(super) fn competing(&self, start: Time) -> (f64, f64) {
+        (self.competing as f64, self.until.since(start).as_secs_f64())
     }
 
     /// Messages sent for the first time in a second, behind the first quarter of them: the source has then met its

@@ -1,5 +1,6 @@
 //! Runs: a scenario in a world, supervised by the host.
 
+pub(crate) mod competitor;
 mod ending;
 mod error;
 mod node;
@@ -209,7 +210,7 @@ impl Observer for RunObserver<'_> {
     }
 
     fn frame_event(&mut self, time: Time, node: NodeId, event: &Event, frame: &Frame<'_>) {
-        self.recorder.event(time, node, event);
+        self.recorder.frame_event(time, node, event, frame);
         if self.frames_watched {
             self.observer.frame(frame);
         }

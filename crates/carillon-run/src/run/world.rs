@@ -4,6 +4,7 @@ use carillon_core::{NodeId, Observer, Role, Seeds};
 use carillon_sim::graph::Graph;
 use carillon_sim::{Crashed, Hosts, LossyInterfaces, Network, World};
 
+use super::competitor::accompany;
 use super::error::RunError;
 use super::node::{Numbering, build, build_node, context, payload_bytes};
 use super::settled::SettledCount;
@@ -60,7 +61,8 @@ pub(super) fn build_counted<O: Observer>(
         let numbering = Numbering { node, ..numbering.clone() };
         if is_host[node.index()] {
             let (machine, application) = build_node(scenario, seeds, payload, node, &numbering, settled)?;
-            world.add_node(machine, application);
+            let context = context(scenario, &seeds.node(node), payload, &numbering);
+            world.add_node(accompany(scenario, &context, node, machine)?, application);
         } else if scenario.protocol.roles.contains(&Role::Relay) {
             let numbering = Numbering { members: [].into(), ..numbering };
             let context = context(scenario, &seeds.node(node), payload, &numbering);

@@ -27,6 +27,7 @@ pub(super) struct Document {
     pub protocol: Table,
     pub workload: Workload,
     pub reader: Option<Reader>,
+    pub competitor: Option<Competitor>,
     /// Sweep section; checked separately, as its keys are keys of the other sections.
     #[serde(rename = "sweep")]
     pub _sweep: Option<Table>,
@@ -169,6 +170,24 @@ pub(super) struct Reader {
     pub receivers: Option<Words>,
 }
 
+/// `[competitor]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Competitor {
+    pub kind: CompetitorKind,
+    pub start: Option<Span>,
+}
+
+/// `competitor.kind`
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum CompetitorKind {
+    /// No competing traffic, for sweeps.
+    None,
+    Cubic,
+    Session,
+}
+
 impl Workload {
     /// The size of a message, as far as it is known before the protocol is.
     pub fn size(&self) -> Bytes {
@@ -265,6 +284,8 @@ pub(super) enum Measurement {
     Receivers,
     /// Packets and stored messages of each node.
     Nodes,
+    /// Queue of the source.
+    Queues,
 }
 
 /// `run.unfinished`

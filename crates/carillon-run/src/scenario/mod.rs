@@ -31,7 +31,7 @@ pub use inputs::{InputContents, Inputs, ReadInput};
 pub use loss::register_loss;
 pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetwork, ScenarioNetwork};
 pub use precision::Precision;
-pub use resolved::{Death, Measurements, Reader, Scenario, Workload};
+pub use resolved::{Competition, Competitor, Death, Measurements, Reader, Scenario, Workload};
 pub use sweep::{Axis, Point, number_of, text_of};
 pub(crate) use topology::{GENERATORS, routers};
 

@@ -17,7 +17,7 @@ use super::error::ScenarioError;
 use super::file::ScenarioFile;
 use super::loss::{self, Section};
 use super::network::{RoutedNetwork, ScenarioNetwork};
-use super::resolved::{Death, Measurements, Reader, Scenario, Workload};
+use super::resolved::{Competition, Competitor, Death, Measurements, Reader, Scenario, Workload};
 use super::sweep::Point;
 use super::{helpers, star, sweep, topology};
 use crate::drops;
@@ -135,6 +135,7 @@ impl ScenarioFile {
             Some(Death { node, at, told: told.map(|told| at + told) })
         });
         let reader = self.reader(&document, &network, &network.receivers(receivers))?;
+        let competitor = self.competitor(&document, &network, protocol)?;
         let only_helping = helpers.helpers().iter().filter(|helper| !helper.delivers).count();
         let stations = receivers as usize + 1 + only_helping;
         let losses =
@@ -161,6 +162,7 @@ impl ScenarioFile {
             config,
             workload,
             reader,
+            competitor,
             time_limit: document.run.time_limit.at(BitRate::mbps(10)),
             step_limit: document.run.step_limit.map_or(u64::MAX, NonZeroU64::get),
             emission_limit: document.run.emission_limit.map_or(DEFAULT_EMISSION_LIMIT, NonZeroU64::get),
@@ -170,6 +172,7 @@ impl ScenarioFile {
             measurements: Measurements {
                 receivers: document.run.measure.contains(&Measurement::Receivers),
                 nodes: document.run.measure.contains(&Measurement::Nodes),
+                queues: document.run.measure.contains(&Measurement::Queues),
             },
         })
     }
@@ -270,6 +273,30 @@ impl ScenarioFile {
         nodes.sort_unstable();
         let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
         Ok(Some(Reader { burst, pause: rate.interval() * burst, start, nodes: nodes.into() }))
+    }
+
+    /// Competing traffic, if the scenario has any.
+    fn competitor(
+        &self,
+        document: &Document,
+        network: &ScenarioNetwork,
+        protocol: &ProtocolEntry,
+    ) -> Result<Option<Competitor>, ScenarioError> {
+        let Some(keys) = document.competitor else { return Ok(None) };
+        let kind = match keys.kind {
+            document::CompetitorKind::None => return Ok(None),
+            document::CompetitorKind::Cubic => Competition::Cubic,
+            document::CompetitorKind::Session => Competition::Session,
+        };
+        if network.graph().is_none() {
+            return Err(self.bad("competitor.kind", "belongs to kind = \"graph\" or \"star\"".into()));
+        }
+        if protocol.roles.contains(&Role::Peer) {
+            let what = format!("needs one sender, and members of \"{}\" are peers", protocol.name);
+            return Err(self.bad("competitor.kind", what));
+        }
+        let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
+        Ok(Some(Competitor { kind, start }))
     }
 
     /// Processing costs and drops of hosts, if the scenario states any.

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub workload: Workload,
     /// Slow applications of receivers, if there are any.
     pub reader: Option<Reader>,
+    /// Competing traffic on the links of the source and the receivers, if there is any.
+    pub competitor: Option<Competitor>,
     /// Simulated time at which an unfinished run ends.
     pub time_limit: Duration,
     /// Steps of the simulation after which it is.
@@ -61,6 +63,26 @@ pub struct Measurements {
     pub receivers: bool,
     /// Packets and stored messages of each node.
     pub nodes: bool,
+    /// Time that packets wait in the queue of the source.
+    pub queues: bool,
+}
+
+/// Competing traffic: a flow from the node of the source that ends only with the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Competitor {
+    /// Kind of the flow.
+    pub kind: Competition,
+    /// Time at which it starts.
+    pub start: Duration,
+}
+
+/// Kind of competing traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Competition {
+    /// TCP CUBIC to the first receiver.
+    Cubic,
+    /// Second session of the same protocol and settings to the same receivers.
+    Session,
 }
 
 /// The death of a helper.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use carillon_core::{NetworkKind, ProtocolEntry};
+use carillon_core::{Kind, NetworkKind, ProtocolEntry};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -73,6 +73,9 @@ pub(super) fn axes(
         let steps: Vec<Vec<Value>> = match value {
             Value::Array(values) if values.is_empty() => return Err(bad("has no values")),
             Value::String(word) if name == "protocol.name" && word == "all" => fitting(table, protocols),
+            Value::String(word) if word == "all" && choices(table, name, protocols).is_some() => {
+                choices(table, name, protocols).unwrap_or_default()
+            }
             Value::Array(values) if keys.len() == 1 => {
                 values.iter().map(|value| vec![value.clone()]).collect()
             }
@@ -117,6 +120,15 @@ fn fitting(table: &Table, protocols: &[&ProtocolEntry]) -> Vec<Vec<Value>> {
     let kind = if is_shared { NetworkKind::Lan } else { NetworkKind::Graph };
     let fits = |entry: &&&ProtocolEntry| entry.repairs() && entry.networks.contains(&kind);
     protocols.iter().filter(fits).map(|entry| vec![Value::String(entry.name.to_owned())]).collect()
+}
+
+/// Values of a parameter `protocol.PARAMETER` that is a choice; none if the key is not that.
+fn choices(table: &Table, key: &str, protocols: &[&ProtocolEntry]) -> Option<Vec<Vec<Value>>> {
+    let name = get(table, "protocol.name")?.as_str()?;
+    let entry = protocols.iter().find(|entry| entry.name == name)?;
+    let parameter = entry.parameters.iter().find(|own| key.strip_prefix("protocol.") == Some(own.name))?;
+    let Kind::Choice(words) = parameter.kind else { return None };
+    Some(words.iter().map(|&word| vec![Value::String(word.to_owned())]).collect())
 }
 
 impl Range {
