@@ -3,6 +3,7 @@
 
 mod chang_maxemchuk;
 mod command_file;
+mod competitor;
 mod crowd;
 mod determinism;
 mod erramilli_singh;
