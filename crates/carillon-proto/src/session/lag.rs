@@ -4,9 +4,27 @@
 //! against a member while the protocol waits for it, nothing new is sent, and it has acknowledged nothing since the
 //! previous tick. Delays of the sender itself do not count: its rate limit, and the time in which it was suspended.
 
-use carillon_core::{Duration, PathMeasure};
+use carillon_core::{Duration, PathMeasure, States};
 
 use super::lost_run::LostRun;
+
+/// Declared states of an active member's lag, as of the last tick.
+pub(super) const STATES: States = States {
+    of: "sender, lag of a member",
+    transitions: &[
+        ("[*]", "Current", "JOIN accepted"),
+        ("Any", "Current", "the protocol does not wait for the member"),
+        ("Any", "Awaited", "the protocol waits for the member"),
+        ("Any", "Stalled", "the protocol waits, nothing new is sent, and the member acknowledges nothing"),
+        (
+            "Any",
+            "Behind",
+            "most others have what the member is missing, or its path alone bounds the sending",
+        ),
+        ("Any", "[*]", "the member has reported, or was expelled or set aside"),
+    ],
+    rare: &[],
+};
 
 /// Lag of one member, over recent ticks and in total.
 #[derive(Clone, Debug, Default)]
@@ -60,14 +78,34 @@ pub(super) struct Tick {
     pub quiet: bool,
     /// True if there is more to send, or the end was reached.
     pub wanting: bool,
-    /// True if some member is not awaited.
-    pub free: bool,
-    /// True if most members are not awaited.
-    pub mostly_free: bool,
+    /// Members that wait for others.
+    pub others: Others,
     /// Messages that most members have acknowledged.
     pub usual: u64,
     /// True if the member answered or left a poll unanswered, so that its acknowledgments are up to date.
     pub is_known: bool,
+}
+
+/// Members that the protocol does not wait for: these wait for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Others {
+    /// The protocol waits for all members.
+    Awaited,
+    /// Some members wait for others.
+    SomeWait,
+    /// At least half of the members wait for others.
+    MostWait,
+}
+
+impl Others {
+    /// Classifies the members by the number that wait, of all.
+    pub fn new(waiting: usize, all: usize) -> Self {
+        match waiting {
+            0 => Others::Awaited,
+            waiting if waiting * 2 >= all => Others::MostWait,
+            _ => Others::SomeWait,
+        }
+    }
 }
 
 /// Reason why a member counts as behind the others.
@@ -85,7 +123,7 @@ pub(super) enum Behind {
 impl Tick {
     /// Returns true if most others waited for a member with this state.
     pub fn holds(self, awaited: bool) -> bool {
-        awaited && self.quiet && self.wanting && self.mostly_free && !self.counted.is_zero()
+        awaited && self.quiet && self.wanting && self.others == Others::MostWait && !self.counted.is_zero()
     }
 }
 
@@ -133,7 +171,7 @@ impl LagTracker {
         self.held_in <<= 1;
         let is_behind = match behind {
             Behind::Bounds => true,
-            Behind::IfAwaited => all_along && tick.mostly_free,
+            Behind::IfAwaited => all_along && tick.others == Others::MostWait,
             Behind::No => false,
         };
         // No member is behind while the application offers nothing, or while the sender itself was delayed.
@@ -159,10 +197,20 @@ impl LagTracker {
                 std::cmp::Ordering::Equal => MIN_STALL_TICKS,
                 std::cmp::Ordering::Greater => 1,
             };
-            if tick.free && !tick.counted.is_zero() {
+            if tick.others != Others::Awaited && !tick.counted.is_zero() {
                 // Several bits at once mark the earlier ticks of the stall too.
                 self.held_in |= (1 << ticks) - 1;
             }
+        }
+    }
+
+    /// Name of the state as of the last tick.
+    pub fn state(&self) -> &'static str {
+        match (self.behind_in & 1 == 1, self.stalled.1 > 0, self.awaited) {
+            (true, _, _) => "Behind",
+            (false, true, _) => "Stalled",
+            (false, false, true) => "Awaited",
+            (false, false, false) => "Current",
         }
     }
 
@@ -238,8 +286,7 @@ mod tests {
         counted: Duration::from_millis(250),
         quiet: true,
         wanting: true,
-        free: true,
-        mostly_free: true,
+        others: Others::MostWait,
         usual: 0,
         is_known: true,
     };
@@ -285,7 +332,7 @@ mod tests {
     fn stall_of_all_members_is_held_against_none() {
         let mut hold = LagTracker::default();
         for _ in 0..2 * MIN_STALL_TICKS {
-            hold.note(Tick { free: false, ..TICK }, true, Behind::IfAwaited, 0);
+            hold.note(Tick { others: Others::Awaited, ..TICK }, true, Behind::IfAwaited, 0);
         }
         assert_eq!(hold.held(), 0);
         assert!(hold.waited() > Duration::ZERO);
@@ -296,7 +343,7 @@ mod tests {
         let counts = [Behind::Bounds, Behind::IfAwaited, Behind::No].map(|behind| {
             let (mut lossy, mut clean) = (LagTracker::default(), LagTracker::default());
             for acknowledged in 0..u64::from(LANE_WINDOW) + 1 {
-                let tick = Tick { quiet: false, mostly_free: false, ..TICK };
+                let tick = Tick { quiet: false, others: Others::SomeWait, ..TICK };
                 lossy.note(tick, acknowledged % 2 == 0, behind, acknowledged);
                 clean.note(Tick { quiet: false, ..TICK }, true, behind, acknowledged);
             }

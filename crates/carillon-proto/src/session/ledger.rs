@@ -171,6 +171,11 @@ impl Ledger {
         next
     }
 
+    /// Number of receivers.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn entry(&self, index: usize) -> &Entry {
         &self.entries[index]
     }

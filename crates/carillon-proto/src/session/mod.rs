@@ -41,7 +41,7 @@ pub use receiver::{
     MissedSession, OtherSender, PeerMember, RECEIVER_STATES, ReceiverFailure, ReceiverPhase, ReceiverSession,
 };
 pub use roster::{Member, MemberOutcome};
-pub use sender::{Rival, SenderPhase, SenderSession, Shortened};
+pub use sender::{Rival, SENDER_STATES, SenderPhase, SenderSession, Shortened};
 pub use unserved::{Unserved, UnservedReason};
 
 /// State of a machine of which there is one.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{AssociationId, Duration, NodeId, Time};
+use carillon_core::{AssociationId, Duration, NodeId, ObservedState, States, Time};
 use carillon_wire::session::{Identity, MemberRole, Nonce};
 
-use super::lag::LagTracker;
+use super::lag::{self, LagTracker};
 use super::secret;
 
 /// Receiver that has joined.
@@ -52,6 +52,34 @@ pub enum MemberOutcome {
     Lost(String),
 }
 
+/// Declared states of a member.
+pub(super) const STATES: States = States {
+    of: "sender, member",
+    transitions: &[
+        ("[*]", "Active", "JOIN accepted"),
+        ("[*]", "Failed", "JOIN accepted, and abort at once"),
+        ("Active", "[*]", "LEAVE, silence or a new nonce while gathering (recorded as unserved)"),
+        ("Active", "Verified", "REPORT verified"),
+        ("Active", "Failed", "REPORT failed or damaged, LEAVE, or abort"),
+        ("Active", "Lost", "silence, no progress, or set aside"),
+        ("Lost", "Verified", "REPORT verified"),
+        ("Verified", "Failed", "REPORT failed or damaged"),
+        ("Failed", "Verified", "REPORT verified"),
+    ],
+    rare: &[],
+};
+
+impl MemberOutcome {
+    fn state(&self) -> &'static str {
+        match self {
+            MemberOutcome::Active => "Active",
+            MemberOutcome::Verified => "Verified",
+            MemberOutcome::Failed(_) => "Failed",
+            MemberOutcome::Lost(_) => "Lost",
+        }
+    }
+}
+
 /// Private state of a member.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
@@ -63,10 +91,8 @@ pub(super) struct Record {
     pub token: AssociationId,
     /// True if the member was expelled: its packets are refused.
     pub expelled: bool,
-    /// True if the member was set aside, since others could receive much faster without it.
-    pub is_aside: bool,
-    /// True if the member was set aside, since the datagrams of the session do not reach it.
-    pub is_unreached: bool,
+    /// Reason for which the member was set aside for a catch-up session, if it was.
+    pub aside: Aside,
     /// True if the member was expelled while it was silent.
     pub was_silent: bool,
     /// Time of the last notice of its expulsion.
@@ -79,6 +105,29 @@ pub(super) struct Record {
     pub heard: Time,
     /// Tracker of the time for which it holds the sender up.
     pub lag: LagTracker,
+}
+
+/// Reason for which a member was set aside for a catch-up session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aside {
+    /// The member was not set aside.
+    No,
+    /// Others could receive much faster without the member.
+    Slow,
+    /// The datagrams of the session do not reach the member.
+    Unreached,
+}
+
+impl Record {
+    /// Returns true if the member was set aside.
+    pub fn is_aside(&self) -> bool {
+        self.aside != Aside::No
+    }
+
+    /// Returns true if the member was set aside, since the datagrams of the session do not reach it.
+    pub fn is_unreached(&self) -> bool {
+        self.aside == Aside::Unreached
+    }
 }
 
 /// Statements of a member in its JOIN.
@@ -145,8 +194,7 @@ impl Roster {
             identity: secret::identity(nonce),
             token: secret::token(nonce),
             expelled: false,
-            is_aside: false,
-            is_unreached: false,
+            aside: Aside::No,
             was_silent: false,
             refused: None,
             mark: (0, now),
@@ -242,6 +290,17 @@ impl Roster {
 
     pub fn has_name(&self, name: &str) -> bool {
         self.names.contains(name)
+    }
+
+    /// States of each member: its result, and its lag while it is active.
+    pub fn observe(&self) -> impl Iterator<Item = ObservedState> + '_ {
+        self.members.iter().zip(&self.records).flat_map(|(member, record)| {
+            let about = u64::from(member.number);
+            let outcome = ObservedState { of: STATES.of, about, state: member.outcome.state(), turn: 0 };
+            let is_active = member.outcome == MemberOutcome::Active;
+            let lag = ObservedState { of: lag::STATES.of, about, state: record.lag.state(), turn: 0 };
+            std::iter::once(outcome).chain(is_active.then_some(lag))
+        })
     }
 
     /// Members that have neither reported nor been expelled.

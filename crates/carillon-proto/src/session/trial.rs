@@ -12,7 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use carillon_core::{Duration, Time};
+use carillon_core::{Duration, ObservedState, States, Time};
+
+use super::observed;
 
 /// Factor over its present rate at which a member must be able to receive for a trial to succeed. It is also the
 /// factor by which the rates of members of one session may differ.
@@ -86,6 +88,27 @@ pub(super) enum Step {
     SetAllAside(String),
 }
 
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "sender, trial of the fastest member",
+    transitions: &[
+        ("[*]", "Watching", ""),
+        (
+            "Watching",
+            "Adapting",
+            "members held the sender up for most of two seconds: only the fastest counts",
+        ),
+        ("Resting", "Adapting", "the rate has halved since the last trial, and members hold the sender up"),
+        ("Adapting", "Measuring", "a tick has passed"),
+        ("Adapting", "Resting", "no member received much more within the tick"),
+        ("Adapting", "Watching", "the session ends the trial"),
+        ("Measuring", "Watching", "two more ticks: slow members are set aside"),
+        ("Measuring", "Resting", "two more ticks: the fastest member received hardly more"),
+        ("Resting", "Watching", "the rest is over"),
+    ],
+    rare: &[],
+};
+
 /// The trials of a session.
 #[derive(Debug, Default)]
 pub(super) struct Trials {
@@ -147,6 +170,19 @@ impl Running {
 }
 
 impl Trials {
+    /// State of the trials.
+    pub fn observe(&self) -> ObservedState {
+        observed(
+            &STATES,
+            match &self.running {
+                Some(Running { base: None, .. }) => "Adapting",
+                Some(Running { base: Some(_), .. }) => "Measuring",
+                None if self.rest.0 > 0 => "Resting",
+                None => "Watching",
+            },
+        )
+    }
+
     /// Takes note of a tick.
     pub fn on_tick(&mut self, progress: Progress, seen: &[Sight]) -> Step {
         // `held_up` is a total, so the difference belongs to this tick.

@@ -31,6 +31,7 @@ pub(super) const STATES: States = States {
         ("[*]", "Idle", ""),
         ("Idle", "Asking", "INVITE: JOIN after a random delay, then at growing intervals"),
         ("Asking", "Answering", "CHALLENGE: JOIN with its cookie at once"),
+        ("Answering", "Asking", "INVITE of another sender, which gets its turn"),
         ("Asking", "Admitted", "WELCOME: JOIN each second while the sender gathers"),
         ("Answering", "Admitted", "WELCOME: JOIN each second while the sender gathers"),
         ("Idle", "Admitted", "INVITE gathering: the sender still gathers"),

@@ -35,6 +35,9 @@ mod succession;
 mod verification;
 mod view;
 
+#[cfg(test)]
+mod tests;
+
 pub use failure::ReceiverFailure;
 pub use jobs::MissedSession;
 pub use peers::PeerMember;

@@ -59,7 +59,12 @@ impl ReceiverSession {
         if source != invited.sender {
             return self.events.dropped(DropReason::NotAMember);
         }
-        match packet.body {
+        self.on_packet_of_sender(now, packet.body, len);
+    }
+
+    /// Handles a packet of `len` bytes of the present session from the node that invited.
+    fn on_packet_of_sender(&mut self, now: Time, body: Body<'_>, len: usize) {
+        match body {
             Body::Invite(invite) => {
                 self.joining.add_credit(len);
                 if self.is_its_own(now, &invite) {

@@ -19,6 +19,7 @@ pub(super) const STATES: States = States {
         ("None", "Promised", "REFUSE later"),
         ("Returning", "Promised", "REFUSE later"),
         ("Returning", "None", "no INVITE within the silence timeout: the expulsion stands"),
+        ("Promised", "Returning", "REFUSE done to a returning receiver"),
         ("Promised", "None", "REFUSE done: nothing is left to serve"),
     ],
     rare: &[],

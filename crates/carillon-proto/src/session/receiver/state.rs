@@ -35,6 +35,7 @@ pub(super) const STATES: States = States {
         ("seeking", "joining", "INVITE gathering; or running, unless it keeps seeking"),
         ("seeking", "running", "INVITE gathering, in silent mode"),
         ("joining", "seeking", "no answer; or refused, aborted or silence, if it keeps seeking"),
+        ("seeking", "failed", "a returning receiver got no INVITE in time, or the application leaves"),
         ("joining", "running", "WELCOME"),
         ("joining", "assembling", "WELCOME, with peers or possible helpers"),
         ("joining", "reporting", "the application reports"),
@@ -42,6 +43,7 @@ pub(super) const STATES: States = States {
         ("assembling", "running", "ANSWER running"),
         ("assembling", "failed", "left out, refused, aborted, silence"),
         ("running", "reporting", "the application reports"),
+        ("running", "seeking", "silent mode, and no data came"),
         ("running", "finished", "helper, and ANSWER finished"),
         ("running", "failed", "expelled, aborted, silence"),
         (

@@ -18,16 +18,16 @@ impl SenderSession {
 
     /// Returns true if everything offered was sent, and no more will be offered.
     fn is_all_sent(&self) -> bool {
-        self.finishing && self.pulse.sent >= self.pulse.offered
+        self.sending.finishing && self.watching.pulse.sent >= self.watching.pulse.offered
     }
 
     /// Messages still to be sent for the first time, by the mean size of all messages so far; `None` if the total is
     /// unknown.
     fn messages_left(&self) -> Option<f64> {
         // Data in no message take no time to send.
-        let total = self.config.total_bytes?.saturating_sub(self.unsent);
-        let mean = self.offered_bytes as f64 / self.pulse.offered.max(1) as f64;
-        (mean > 0.0).then(|| (total as f64 / mean - self.pulse.sent as f64).max(0.0))
+        let total = self.config.total_bytes?.saturating_sub(self.sending.unsent);
+        let mean = self.sending.offered_bytes as f64 / self.watching.pulse.offered.max(1) as f64;
+        (mean > 0.0).then(|| (total as f64 / mean - self.watching.pulse.sent as f64).max(0.0))
     }
 
     /// Tries at times how fast the fastest member could receive, and sets aside the members that cannot keep up.
@@ -36,7 +36,7 @@ impl SenderSession {
             return;
         }
         // A trial needs a protocol that measures for how long its members hold it up.
-        let sender = self.inner.as_mut().and_then(|inner| inner.as_sender());
+        let sender = self.hosted.machine.as_mut().and_then(|inner| inner.as_sender());
         let Some(held_up) = sender.and_then(|sender| sender.held_up(now)) else { return };
         let sight = |seen: &Seen| {
             let path = self.roster.record(seen.index).lag.path;
@@ -53,12 +53,12 @@ impl SenderSession {
             now: awake,
             tick: elapsed,
             held_up,
-            sent: self.pulse.sent,
+            sent: self.watching.pulse.sent,
             is_all_sent: self.is_all_sent(),
             is_waited_for: self.has_aside_waiting(),
             left: self.messages_left(),
         };
-        match self.pulse.trials.on_tick(progress, &sights) {
+        match self.watching.pulse.trials.on_tick(progress, &sights) {
             Step::GoOn => {}
             Step::Begin => self.follow_fastest(now, true),
             Step::End(aside) => {
@@ -92,25 +92,27 @@ impl SenderSession {
         let member = &self.roster.members()[index];
         // Helpers and peers serve other members, so they stay. A member that has reported needs no more data.
         if member.part == MemberRole::Receives && member.outcome == MemberOutcome::Active {
-            self.roster.record_mut(index).is_aside = true;
-            self.note_suspect(index);
+            self.note_aside(index);
             self.give_up(now, index, reason);
         }
     }
 
     /// Returns true if a member that was set aside waits for a catch-up session.
     fn has_aside_waiting(&self) -> bool {
-        let is_aside = |index| self.roster.record(index).is_aside;
+        let is_aside = |index| self.roster.record(index).is_aside();
         let members = self.roster.members().iter().enumerate();
-        members.filter(|(index, _)| is_aside(*index)).any(|(_, member)| self.wanting.contains(&member.name))
+        members
+            .filter(|(index, _)| is_aside(*index))
+            .any(|(_, member)| self.catch_up.wanting.contains(&member.name))
     }
 
     /// Returns true if this session set aside all receivers that a catch-up session is to serve.
     pub fn wants_only_aside(&self) -> bool {
         let members = self.roster.members().iter().enumerate();
-        let aside = members.filter(|(index, _)| self.roster.record(*index).is_aside);
+        let aside = members.filter(|(index, _)| self.roster.record(*index).is_aside());
         let aside: Vec<&str> = aside.map(|(_, member)| member.name.as_str()).collect();
-        !self.wanting.is_empty() && self.wanting.iter().all(|name| aside.contains(&name.as_str()))
+        !self.catch_up.wanting.is_empty()
+            && self.catch_up.wanting.iter().all(|name| aside.contains(&name.as_str()))
     }
 
     /// Releases members that reported everything [some ticks](VERIFIED_TICKS) ago, so that they need not wait for the
@@ -126,7 +128,7 @@ impl SenderSession {
             if member.outcome == MemberOutcome::Verified && is_due && !self.roster.record(index).expelled {
                 // The result stays: `refuse_expelled` answers later packets of a verified member with REPORT_ACK.
                 self.roster.record_mut(index).expelled = true;
-                self.replies.insert(node, Reply::ReportAck);
+                self.answering.replies.insert(node, Reply::ReportAck);
                 self.release(now, node);
             }
         }

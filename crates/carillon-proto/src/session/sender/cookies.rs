@@ -19,7 +19,7 @@ impl SenderSession {
         // With addresses, the number of an unanswered node may change, so the address identifies it.
         let place = self.config.addresses.of_node(node);
         let place = place.map_or_else(|| node.0.to_string(), |address| address.to_string());
-        let of = self.cookies.part(&format!("{place} {} {slot}", nonce.0));
+        let of = self.answering.cookies.part(&format!("{place} {} {slot}", nonce.0));
         Cookie(of.stream("session.cookie").bits())
     }
 
@@ -34,8 +34,10 @@ impl SenderSession {
 
     /// Asks a receiver to repeat its JOIN with a cookie.
     pub(super) fn challenge(&mut self, now: Time, node: NodeId, nonce: Nonce) {
-        if self.replies.len() < self.config.max_members + MAX_STRANGERS || self.replies.contains_key(&node) {
-            self.replies.insert(node, Reply::Challenge(nonce, slot(now)));
+        if self.answering.replies.len() < self.config.max_members + MAX_STRANGERS
+            || self.answering.replies.contains_key(&node)
+        {
+            self.answering.replies.insert(node, Reply::Challenge(nonce, slot(now)));
         } else {
             self.events.dropped(DropReason::BufferFull);
         }

@@ -15,22 +15,22 @@ impl SenderSession {
     pub(super) fn is_measuring(&self) -> bool {
         self.config.nearest
             && self.phase == SenderPhase::Assembling
-            && !self.measured.over
+            && !self.assembling.measured.over
             && self.roster.helpers() > 0
     }
 
     /// Ends the measurement, since all members have reported or had their time. A new roster then assigns members to
     /// helpers.
     pub(super) fn end_measuring(&mut self, now: Time) {
-        self.measured.over = true;
+        self.assembling.measured.over = true;
         self.assemble(now);
     }
 
     /// Schedules the request for distances, again if it was sent before.
     pub(super) fn ask_distances(&mut self) {
         match self.is_measuring() {
-            true => self.pending.insert(Pending::Measure),
-            false => self.pending.remove(&Pending::Measure),
+            true => self.announcing.pending.insert(Pending::Measure),
+            false => self.announcing.pending.remove(&Pending::Measure),
         };
     }
 
@@ -44,12 +44,13 @@ impl SenderSession {
         let (said, free): (Vec<NodeId>, Vec<NodeId>) = helpers.iter().partition(|node| place(node).is_some());
         let fanout = self.config.fanout.unwrap_or(usize::MAX);
         let said = said.into_iter().map(|node| (node, place(&node)));
-        let entries = self.measured.parents(&free, fanout).into_iter().chain(said);
+        let entries = self.assembling.measured.parents(&free, fanout).into_iter().chain(said);
         let entries = entries.map(|(node, parent)| Helper { node, parent, delivers: false }).collect();
         // Children are counted, so that nearly equal helpers share the members.
         let (mut children, mut turns) = (BTreeMap::new(), Vec::new());
         for &member in members {
-            if let Some(helper) = place(&member).or_else(|| self.measured.nearest(member, helpers, &children))
+            if let Some(helper) =
+                place(&member).or_else(|| self.assembling.measured.nearest(member, helpers, &children))
             {
                 *children.entry(helper).or_default() += 1;
                 turns.push((member, helper));
@@ -70,7 +71,7 @@ impl SenderSession {
         self.is_present(now, index);
         let measuring = self.is_measuring();
         let Some(assembly) =
-            self.assembly.as_ref().filter(|assembly| measuring && assembly.edition == edition)
+            self.assembling.assembly.as_ref().filter(|assembly| measuring && assembly.edition == edition)
         else {
             return self.events.dropped(DropReason::OutOfWindow);
         };
@@ -86,29 +87,29 @@ impl SenderSession {
             Some((node(rank).filter(|&node| node != source)?, Duration::from_micros(micros.into())))
         });
         let told = told.collect();
-        self.measured.of.insert(source, told);
+        self.assembling.measured.of.insert(source, told);
     }
 
     /// Handles a probe of a member that measures its distance to the sender.
     pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
         let known = self.roster.index_of(source).is_some_and(|index| !self.roster.record(index).expelled);
-        match known && self.is_measuring() && self.measured.echoes.len() < MAX_PENDING_ECHOES {
-            true => self.measured.echoes.push_back((source, token)),
+        match known && self.is_measuring() && self.assembling.measured.echoes.len() < MAX_PENDING_ECHOES {
+            true => self.assembling.measured.echoes.push_back((source, token)),
             false => self.events.dropped(DropReason::NotAMember),
         }
     }
 
     /// Writes the next answer to a probe.
     pub(super) fn emit_echo(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (node, token) = self.measured.echoes.pop_front()?;
+        let (node, token) = self.assembling.measured.echoes.pop_front()?;
         Packet { association: self.config.association, body: Body::Echo { token } }.emit(buf);
         Some(Transmit::now(Dest::Node(node)))
     }
 
     /// Writes the request for distances, if they are still missing.
     pub(super) fn emit_measure(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.pending.remove(&Pending::Measure);
-        let edition = self.assembly.as_ref().filter(|_| self.is_measuring())?.edition;
+        self.announcing.pending.remove(&Pending::Measure);
+        let edition = self.assembling.assembly.as_ref().filter(|_| self.is_measuring())?.edition;
         Packet { association: self.config.association, body: Body::Measure { edition } }.emit(buf);
         Some(Transmit::now(Dest::group(self.config.group)))
     }

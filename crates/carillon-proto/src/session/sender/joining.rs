@@ -6,7 +6,7 @@ use carillon_core::{DropReason, Duration, Event, NodeId, Time};
 use carillon_wire::session::{Cookie, MemberRole, Nonce, Origin, RefuseReason, State};
 
 use super::SenderSession;
-use super::state::{Reply, SenderPhase, Timer};
+use super::state::{Reply, SenderPhase};
 use crate::session::config::{Gather, HelperSelection};
 use crate::session::ledger::{Applicant, Entry, LedgerMatch};
 use crate::session::roster::{Joining, MemberOutcome};
@@ -35,7 +35,9 @@ impl SenderSession {
     ) {
         let own = joining.name;
         // An aborted session admits no receiver, so it gets the state of the session.
-        if self.phase == SenderPhase::Aborted || self.end_notices.is_some_and(|f| f.state == State::Aborted) {
+        if self.phase == SenderPhase::Aborted
+            || self.announcing.end.is_some_and(|f| f.state == State::Aborted)
+        {
             return self.answer(now, source, Reply::Answer(nonce));
         }
         // A member repeats its JOIN as a keepalive, or because WELCOME was lost.
@@ -47,7 +49,7 @@ impl SenderSession {
             }
             self.heard(now, index);
             self.roster.member_mut(index).largest = joining.largest;
-            self.replies.insert(source, Reply::Welcome);
+            self.answering.replies.insert(source, Reply::Welcome);
             return;
         }
         // Keep no state for a JOIN until its address has answered a challenge.
@@ -81,23 +83,39 @@ impl SenderSession {
             // The member is willing to help, but not needed as a helper.
             joining.part = MemberRole::Receives;
         }
-        let (receives, helps) = (joining.part.receives(), joining.part.helps());
+        let refusal = self.refusal(&who, joining.part, nonce);
+        let (name, refusal) = self.enter(speaker, &who, joining.part, refusal);
+        let name = name.unwrap_or_else(|| own.to_owned());
+        if let Some(reason) = refusal {
+            if reason != RefuseReason::Nonce {
+                self.leave_out(now, source, &name, UnservedReason::Refused(reason));
+            }
+            return self.refuse(now, source, nonce, reason);
+        }
+        self.admit(now, source, nonce, Joining { name: &name, ..joining });
+    }
+
+    /// Reason to refuse a receiver that has answered from its address.
+    fn refusal(&self, who: &Applicant<'_>, part: MemberRole, nonce: Nonce) -> Option<RefuseReason> {
+        let (helping, started) = (&self.config.helping, self.phase != SenderPhase::Gathering);
+        let (may_help, has_helpers) = (helping.allows(who.own), self.roster.helpers() >= helping.count());
+        let (receives, helps) = (part.receives(), part.helps());
         // A helper's name is reserved for it, a helper must be permitted, and an expected receiver must receive.
         let out_of_place = match (helps, helping, &self.config.gather) {
             (true, _, _) if !may_help => true,
-            (false, HelperSelection::Names(names), _) if names.contains(own) => true,
-            (_, _, Gather::Names(names)) => names.contains(own) != receives,
-            (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(own),
+            (false, HelperSelection::Names(names), _) if names.contains(who.own) => true,
+            (_, _, Gather::Names(names)) => names.contains(who.own) != receives,
+            (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(who.own),
             _ => false,
         };
         // Reserve the places of expected helpers.
         let free = self.config.member_limit() - helping.count();
         let is_full = (helps && has_helpers)
-            || (receives && (self.roster.receivers() >= free || self.has_too_many_at(source)));
+            || (receives && (self.roster.receivers() >= free || self.has_too_many_at(who.node)));
         let elsewhere = |host: &IpAddr| who.host != Some(*host);
-        let refusal = if started && !(self.config.further && joining.part == MemberRole::Receives) {
+        if started && !(self.config.further && part == MemberRole::Receives) {
             Some(RefuseReason::AlreadyStarted)
-        } else if out_of_place || self.config.hosts.get(own).is_some_and(elsewhere) {
+        } else if out_of_place || self.config.hosts.get(who.own).is_some_and(elsewhere) {
             Some(RefuseReason::NotExpected)
         } else if !started && is_full {
             Some(RefuseReason::Full)
@@ -105,16 +123,29 @@ impl SenderSession {
             Some(RefuseReason::Nonce)
         } else {
             None
-        };
+        }
+    }
+
+    /// Enters a receiver in the ledger unless it is refused. Returns its name in the job, and the reason to refuse it.
+    fn enter(
+        &mut self,
+        speaker: Speaker,
+        who: &Applicant<'_>,
+        part: MemberRole,
+        refusal: Option<RefuseReason>,
+    ) -> (Option<String>, Option<RefuseReason>) {
+        let started = self.phase != SenderPhase::Gathering;
         // A refused receiver gets no entry in the ledger, so strangers cannot fill it.
         let name = match refusal {
-            None => self.taken_down(speaker, &who),
+            None => self.taken_down(speaker, who),
             Some(_) => None,
         };
         let refusal = match &name {
             // The place of a helper expected by name is reserved for it.
             Some(name)
-                if helps && name != own && matches!(self.config.helping, HelperSelection::Names(_)) =>
+                if part.helps()
+                    && name != who.own
+                    && matches!(self.config.helping, HelperSelection::Names(_)) =>
             {
                 Some(RefuseReason::NameTaken)
             }
@@ -123,22 +154,21 @@ impl SenderSession {
             Some(_) => None,
             None => refusal.or(Some(RefuseReason::Full)),
         };
-        let name = name.unwrap_or_else(|| own.to_owned());
-        if let Some(reason) = refusal {
-            if reason != RefuseReason::Nonce {
-                self.leave_out(now, source, &name, UnservedReason::Refused(reason));
-            }
-            return self.refuse(now, source, nonce, reason);
-        }
+        (name, refusal)
+    }
+
+    /// Admits a receiver as a member.
+    fn admit(&mut self, now: Time, source: NodeId, nonce: Nonce, joining: Joining<'_>) {
+        let (name, receives) = (joining.name, joining.part.receives());
         // An earlier process of the same receiver is gone.
         if let Some(index) = self.roster.members().iter().position(|member| member.name == name) {
             self.forget(now, index, UnservedReason::Left(String::new()));
         }
-        self.unserved.remove(source, &name);
-        self.undecided.remove(&source);
-        self.roster.add(now, source, nonce, Joining { name: &name, ..joining });
+        self.catch_up.unserved.remove(source, name);
+        self.catch_up.undecided.remove(&source);
+        self.roster.add(now, source, nonce, joining);
         self.heard(now, self.roster.members().len() - 1);
-        self.replies.insert(source, Reply::Welcome);
+        self.answering.replies.insert(source, Reply::Welcome);
         self.events.push(Event::MemberJoined { member: source });
         // The waiting time runs from the join of the first receiver.
         let settle = match self.config.gather {
@@ -147,8 +177,7 @@ impl SenderSession {
             Gather::Wait(_) | Gather::Silent(_) => None,
         };
         if let Some(time) = settle.filter(|_| self.roster.receivers() == 1 && receives) {
-            self.wait_over = time.is_zero();
-            self.timers.arm(Timer::GatherWait, now + time);
+            self.gathering.on_first_join(now, time);
         }
     }
 
@@ -168,12 +197,12 @@ impl SenderSession {
 
     /// Receiver that a JOIN stands for.
     fn speaker(&mut self, now: Time, who: &Applicant<'_>, started: bool) -> Speaker {
-        let (index, has_moved) = match self.ledger.find(who, |entry| self.is_there(now, entry)) {
+        let (index, has_moved) = match self.catch_up.ledger.find(who, |entry| self.is_there(now, entry)) {
             LedgerMatch::New => return Speaker::New,
             LedgerMatch::Entry(index) => (index, false),
             LedgerMatch::Moved(index) => (index, true),
         };
-        let entry = self.ledger.entry(index);
+        let entry = self.catch_up.ledger.entry(index);
         // At the same host and place, a new process replaces the old one without delay.
         if entry.node == who.node || (started && !has_moved) || self.is_done(index) {
             return Speaker::Known(index);
@@ -183,30 +212,31 @@ impl SenderSession {
         if awake.since(heard) >= RESTART_SILENCE {
             return Speaker::Known(index);
         }
-        let is_new = !self.undecided.contains_key(&who.node);
+        let is_new = !self.catch_up.undecided.contains_key(&who.node);
         // The map is bounded. The oldest entry goes, which only delays the decision about its node.
-        if is_new && self.undecided.len() >= MAX_UNDECIDED {
-            let oldest = self.undecided.iter().min_by_key(|(_, since)| **since).map(|(node, _)| *node);
-            oldest.and_then(|node| self.undecided.remove(&node));
+        if is_new && self.catch_up.undecided.len() >= MAX_UNDECIDED {
+            let oldest =
+                self.catch_up.undecided.iter().min_by_key(|(_, since)| **since).map(|(node, _)| *node);
+            oldest.and_then(|node| self.catch_up.undecided.remove(&node));
         }
-        let since = *self.undecided.entry(who.node).or_insert(awake);
+        let since = *self.catch_up.undecided.entry(who.node).or_insert(awake);
         // Packets from the old node after the first JOIN from the new one show that there are two receivers.
         if heard > since { Speaker::New } else { Speaker::Undecided }
     }
 
     /// Returns true if this receiver of the job has everything.
     pub(super) fn is_done(&self, index: usize) -> bool {
-        let entry = self.ledger.entry(index);
+        let entry = self.catch_up.ledger.entry(index);
         let verified = |index: usize| self.roster.members()[index].outcome == MemberOutcome::Verified;
         entry.verified
-            || self.reported_since.contains_key(&entry.name)
+            || self.catch_up.reported_since.contains_key(&entry.name)
             || self.roster.index_of(entry.node).is_some_and(verified)
     }
 
     /// Returns true if this receiver has everything, according to the ledger or to this JOIN.
     fn note_done(&mut self, now: Time, index: usize, who: &Applicant<'_>) -> bool {
         let is_done = self.is_done(index);
-        let entry = self.ledger.entry(index);
+        let entry = self.catch_up.ledger.entry(index);
         // Only the process that was verified can claim it.
         let says_so =
             who.origin.filter(|origin| origin.is_done).is_some_and(|origin| entry.is_process(origin));
@@ -214,9 +244,9 @@ impl SenderSession {
             return is_done;
         }
         let name = entry.name.clone();
-        self.ledger.entry_mut(index).verified = true;
-        self.wanting.remove(&name);
-        self.reported_since.entry(name).or_insert(now);
+        self.catch_up.ledger.entry_mut(index).verified = true;
+        self.catch_up.wanting.remove(&name);
+        self.catch_up.reported_since.entry(name).or_insert(now);
         true
     }
 
@@ -224,33 +254,33 @@ impl SenderSession {
     fn taken_down(&mut self, speaker: Speaker, who: &Applicant<'_>) -> Option<String> {
         let index = match speaker {
             Speaker::Known(index) => {
-                self.ledger.moved(index, who);
+                self.catch_up.ledger.moved(index, who);
                 index
             }
             Speaker::New | Speaker::Undecided => self.add_to_ledger(who)?,
         };
-        let entry = self.ledger.entry_mut(index);
+        let entry = self.catch_up.ledger.entry_mut(index);
         // A receiver that joins after the start waits for the catch-up session.
         entry.waits |= self.phase != SenderPhase::Gathering;
         Some(entry.name.clone())
     }
 
     fn add_to_ledger(&mut self, who: &Applicant<'_>) -> Option<usize> {
-        if self.phase != SenderPhase::Gathering && self.wanting.len() >= self.config.member_limit() {
+        if self.phase != SenderPhase::Gathering && self.catch_up.wanting.len() >= self.config.member_limit() {
             // The catch-up session has no place left.
             return None;
         }
         let limit = LEDGER_LIMIT * self.config.max_members;
         // The roster lists the sender too, so its name is reserved.
         let sender = self.config.has_roster().then_some(self.config.name.as_str());
-        self.ledger.add(who, limit, |name| Some(name) == sender)
+        self.catch_up.ledger.add(who, limit, |name| Some(name) == sender)
     }
 
     /// Receiver of the job that declines because it is late.
     pub(super) fn late(&mut self, node: NodeId, own: &str) -> Option<usize> {
         let who = Applicant { own, node, host: self.config.addresses.of_node(node), origin: None };
-        let index = self.ledger.declined(&who).or_else(|| self.add_to_ledger(&who))?;
-        self.ledger.entry_mut(index).waits = true;
+        let index = self.catch_up.ledger.declined(&who).or_else(|| self.add_to_ledger(&who))?;
+        self.catch_up.ledger.entry_mut(index).waits = true;
         Some(index)
     }
 }

@@ -6,9 +6,21 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use carillon_core::{Duration, NodeId};
+use carillon_core::{Duration, NodeId, States};
 
 use crate::session::LOCAL_NODE;
+
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "sender, distances",
+    transitions: &[
+        ("[*]", "Idle", ""),
+        ("Idle", "Measuring", "the roster has helpers, and members turn to the nearest: MEASURE"),
+        ("Measuring", "Over", "DISTANCES of all members, or the member timeout: ROSTER by distance"),
+        ("Measuring", "Idle", "no helper is left"),
+    ],
+    rare: &[],
+};
 
 /// Distances reported by the members.
 #[derive(Debug, Default)]
@@ -69,6 +81,15 @@ impl Measured {
         let as_near = ways().filter(|&(way, _)| way <= least + least / 4 + NOISE / 2);
         let best = as_near.min_by_key(|&(way, helper)| (children.get(&helper).copied().unwrap_or(0), way));
         best.map(|(_, helper)| helper)
+    }
+
+    /// Name of the state.
+    pub fn state(&self, is_measuring: bool) -> &'static str {
+        match (self.over, is_measuring) {
+            (true, _) => "Over",
+            (false, true) => "Measuring",
+            (false, false) => "Idle",
+        }
     }
 
     /// Returns true if the tree is made from the present reports.

@@ -14,8 +14,8 @@ impl SenderSession {
         payload: Bytes,
         call: fn(&mut dyn Sender, Time, Bytes) -> Result<MessageId, OfferError>,
     ) -> Result<MessageId, OfferError> {
-        let (len, max) = (payload.len(), self.max_payload as usize);
-        if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
+        let (len, max) = (payload.len(), self.sending.max_payload as usize);
+        if self.sending.finishing || self.is_over() || self.phase > SenderPhase::Running {
             return Err(OfferError::Finished);
         }
         if len > max {
@@ -26,15 +26,15 @@ impl SenderSession {
             None => Err(OfferError::Finished),
         });
         // A refused offer shows `watch` that the application has more to send.
-        self.pulse.blocked = !matches!(offered, Some(Ok(_)));
+        self.watching.pulse.blocked = !matches!(offered, Some(Ok(_)));
         // A blocked peer may wait for a lost member, so progress is checked from now on.
-        if self.pulse.blocked && self.config.has_peers() && self.phase == SenderPhase::Running {
+        if self.watching.pulse.blocked && self.config.has_peers() && self.phase == SenderPhase::Running {
             self.await_progress(now);
         }
         match offered {
             Some(Ok(message)) => {
-                self.pulse.offered += 1;
-                self.offered_bytes = self.offered_bytes.saturating_add(len as u64);
+                self.watching.pulse.offered += 1;
+                self.sending.offered_bytes = self.sending.offered_bytes.saturating_add(len as u64);
                 Ok(message)
             }
             Some(Err(error)) => Err(error),
@@ -51,12 +51,12 @@ impl Sender for SenderSession {
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
         // The message counts as sent, although it is not transmitted.
-        self.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
+        self.watching.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
         Ok(message)
     }
 
     fn finish(&mut self, now: Time) {
-        self.finishing = true;
+        self.sending.finishing = true;
         self.finish_inner(now);
         self.advance(now);
     }

@@ -8,7 +8,7 @@ use carillon_wire::session::{
 };
 
 use super::SenderSession;
-use super::state::{Pending, Reply, SenderPhase, Timer};
+use super::state::{Pending, Reply, SenderPhase};
 use super::watch::PROGRESS_STEPS;
 use crate::session::config::Slow;
 use crate::session::roster::{Joining, Member, MemberOutcome};
@@ -33,10 +33,9 @@ impl SenderSession {
             SenderPhase::Gathering | SenderPhase::Running | SenderPhase::Closing => !self.is_over(),
             SenderPhase::Assembling | SenderPhase::Finished | SenderPhase::Aborted => false,
         };
-        // The timer checks the time of the last packet, so it need not be armed again for each one.
-        let timer = Timer::MemberSilent(self.roster.members()[index].node);
-        if waiting && self.is_needed(index) && self.timers.armed(timer).is_none() {
-            self.timers.arm(timer, now + self.config.member_timeout);
+        if waiting && self.is_needed(index) {
+            let node = self.roster.members()[index].node;
+            self.watching.await_packet(node, now + self.config.member_timeout);
         }
     }
 
@@ -49,20 +48,20 @@ impl SenderSession {
         let member = self.roster.index_of(node).is_some();
         // Strangers share a rate, so that a flood of forged addresses does not make the sender a reflector.
         if !member {
-            if now.since(self.strangers.0) >= Duration::from_secs(1) {
-                self.strangers = (now, 0);
+            if now.since(self.answering.strangers.0) >= Duration::from_secs(1) {
+                self.answering.strangers = (now, 0);
             }
-            if self.strangers.1 >= STRANGERS_RATE {
+            if self.answering.strangers.1 >= STRANGERS_RATE {
                 return self.events.dropped(DropReason::BufferFull);
             }
         }
         // The queue has one answer per node, and a bound for strangers.
         if member
-            || self.replies.len() < self.config.max_members + MAX_STRANGERS
-            || self.replies.contains_key(&node)
+            || self.answering.replies.len() < self.config.max_members + MAX_STRANGERS
+            || self.answering.replies.contains_key(&node)
         {
-            self.strangers.1 += u32::from(!member);
-            self.replies.insert(node, reply);
+            self.answering.strangers.1 += u32::from(!member);
+            self.answering.replies.insert(node, reply);
         } else {
             self.events.dropped(DropReason::BufferFull);
         }
@@ -70,10 +69,10 @@ impl SenderSession {
 
     /// Schedules a receiver for the catch-up session. Returns false if there are too many.
     pub(super) fn want(&mut self, name: &str) -> bool {
-        if self.wanting.len() < self.config.member_limit() {
-            self.wanting.insert(name.to_owned());
+        if self.catch_up.wanting.len() < self.config.member_limit() {
+            self.catch_up.wanting.insert(name.to_owned());
         }
-        self.wanting.contains(name)
+        self.catch_up.wanting.contains(name)
     }
 
     /// Notifies an expelled member, at most once per heartbeat.
@@ -82,23 +81,23 @@ impl SenderSession {
         let (node, heartbeat) = (self.roster.members()[index].node, self.config.heartbeat);
         if self.roster.members()[index].outcome == MemberOutcome::Verified {
             // A verified member was released; it only needs the acknowledgment.
-            self.replies.insert(node, Reply::ReportAck);
+            self.answering.replies.insert(node, Reply::ReportAck);
             return;
         }
         let record = self.roster.record_mut(index);
         if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
             record.refused = Some(now);
-            let (nonce, was_silent, is_aside) = (record.nonce, record.was_silent, record.is_aside);
+            let (nonce, was_silent, is_aside) = (record.nonce, record.was_silent, record.is_aside());
             // A silent member without data may have been suspended. A member that was heard and received nothing
             // would receive nothing in a catch-up session either.
             let follows = self.config.further || self.config.lanes && is_aside;
             let may_go_on = was_silent || self.may_go_on(index);
             // `drop` ends slow members, not members that long datagrams do not reach.
-            let is_dropped = self.config.slow == Slow::Drop && !self.roster.record(index).is_unreached;
+            let is_dropped = self.config.slow == Slow::Drop && !self.roster.record(index).is_unreached();
             let serves = follows && !is_dropped && may_go_on;
             let reason = if serves { RefuseReason::Later } else { RefuseReason::Expelled };
             if serves {
-                self.wanting.insert(self.roster.members()[index].name.clone());
+                self.catch_up.wanting.insert(self.roster.members()[index].name.clone());
             }
             self.refuse(now, node, nonce, reason);
         }
@@ -170,12 +169,12 @@ impl SenderSession {
         }
         self.heard(now, index);
         // No member can have more than was offered, so a false claim is cut.
-        let bytes = bytes.min(self.offered_bytes);
+        let bytes = bytes.min(self.sending.offered_bytes);
         let member = self.roster.member_mut(index);
         member.bytes = member.bytes.max(bytes);
         // A closing member that makes no progress must not delay the end forever. Each 64th of the data extends its
         // time, so the wait is bounded even for a member that lies.
-        let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
+        let step = (self.sending.offered_bytes / PROGRESS_STEPS).max(1);
         let limit = self.config.stall_timeout();
         // A member that has reported cannot be lost; this packet may be an old one.
         let waited_for = member.outcome == MemberOutcome::Active && member.part.receives();
@@ -183,7 +182,7 @@ impl SenderSession {
         let record = self.roster.record_mut(index);
         if bytes >= record.mark.0.saturating_add(step) {
             record.mark = (bytes, now);
-            self.made_progress = true;
+            self.watching.made_progress = true;
         } else if closing && now.since(record.mark.1) >= limit {
             self.give_up(now, index, format!("made too little progress for {}", Span::Time(limit)));
         }
@@ -208,7 +207,7 @@ impl SenderSession {
         // A member that only helps has nothing to report.
         if !part.receives()
             || self.phase <= SenderPhase::Assembling
-            || (verified && !self.finishing && !offers)
+            || (verified && !self.sending.finishing && !offers)
         {
             return self.events.dropped(DropReason::OutOfWindow);
         }
@@ -218,13 +217,17 @@ impl SenderSession {
             MemberOutcome::Active => true,
             MemberOutcome::Lost(_) => verified,
             MemberOutcome::Verified => !verified,
-            MemberOutcome::Failed(_) => verified && self.failure.is_none(),
+            MemberOutcome::Failed(_) => verified && self.announcing.failure.is_none(),
         };
         if believed {
-            self.timers.cancel(Timer::MemberSilent(source));
+            self.watching.stop_waiting(source);
             self.roster.set_outcome(index, outcome);
             // Among peers the sender does not know the total number of bytes.
-            let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes + self.unsent };
+            let most = if self.config.has_peers() {
+                u64::MAX
+            } else {
+                self.sending.offered_bytes + self.sending.unsent
+            };
             let member = self.roster.member_mut(index);
             member.bytes = bytes.min(most);
             member.finished = Some(now);
@@ -233,7 +236,7 @@ impl SenderSession {
                 self.release(now, source);
             } else {
                 // A verified member needs no catch-up session.
-                self.wanting.remove(&self.roster.members()[index].name);
+                self.catch_up.wanting.remove(&self.roster.members()[index].name);
             }
             if may_go_on && self.config.further && part == MemberRole::Receives {
                 let name = self.roster.members()[index].name.clone();
@@ -247,7 +250,7 @@ impl SenderSession {
             false => self.phase == SenderPhase::Running,
         };
         if !kept || !verified || self.roster.record(index).expelled {
-            self.replies.insert(source, Reply::ReportAck);
+            self.answering.replies.insert(source, Reply::ReportAck);
         }
         self.heard(now, index);
     }
@@ -262,8 +265,8 @@ impl SenderSession {
     ) -> bool {
         // The nonce proves that the report comes from that member.
         let Some(name) = self.config.earlier.members.get(&(association, source, nonce)) else { return false };
-        self.reported_since.entry(name.clone()).or_insert(now);
-        self.replies.insert(source, Reply::Former(association, nonce));
+        self.catch_up.reported_since.entry(name.clone()).or_insert(now);
+        self.answering.replies.insert(source, Reply::Former(association, nonce));
         true
     }
 
@@ -272,14 +275,14 @@ impl SenderSession {
         if self.phase == SenderPhase::Gathering {
             self.forget(now, index, UnservedReason::Left(text.to_owned()));
         } else if self.roster.members()[index].outcome == MemberOutcome::Active {
-            self.timers.cancel(Timer::MemberSilent(source));
+            self.watching.stop_waiting(source);
             let reason = if text.is_empty() { "left".to_owned() } else { format!("left: {text}") };
             self.roster.set_outcome(index, MemberOutcome::Failed(reason));
             self.release(now, source);
         } else if !self.roster.record(index).expelled {
             // The member has everything, and its last acknowledgment may be lost. Neither peers nor the protocol wait
             // for it.
-            self.timers.cancel(Timer::MemberSilent(source));
+            self.watching.stop_waiting(source);
             self.roster.record_mut(index).expelled = true;
             self.release(now, source);
         }
@@ -296,7 +299,8 @@ impl SenderSession {
         if known.is_some_and(|index| self.is_done(index)) {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        let name = known.map_or_else(|| name.to_owned(), |index| self.ledger.entry(index).name.clone());
+        let name =
+            known.map_or_else(|| name.to_owned(), |index| self.catch_up.ledger.entry(index).name.clone());
         // A late receiver declines because invitations told it so.
         let reason = if late && self.want(&name) {
             UnservedReason::Refused(RefuseReason::Later)
@@ -312,7 +316,7 @@ impl SenderSession {
             member.node == node || (member.name == name && member.outcome == MemberOutcome::Verified)
         };
         if !self.roster.members().iter().any(served) {
-            self.unserved.add(Unserved { name: name.to_owned(), node, at, reason });
+            self.catch_up.unserved.add(Unserved { name: name.to_owned(), node, at, reason });
         }
     }
 
@@ -320,9 +324,9 @@ impl SenderSession {
     pub(super) fn release(&mut self, now: Time, member: NodeId) {
         // The roster announces the loss to the other members.
         if self.config.has_roster() {
-            self.pending.insert(Pending::Roster);
+            self.announcing.pending.insert(Pending::Roster);
         }
-        self.lost.push(member);
+        self.hosted.lost.push(member);
         self.with_inner(|inner| {
             if let Some(sender) = inner.as_sender() {
                 sender.expel(now, member);
@@ -333,8 +337,8 @@ impl SenderSession {
     /// Removes a member before the session runs.
     pub(super) fn forget(&mut self, now: Time, index: usize, reason: UnservedReason) {
         let Member { node, name, .. } = self.roster.members()[index].clone();
-        self.timers.cancel(Timer::MemberSilent(node));
-        self.replies.remove(&node);
+        self.watching.stop_waiting(node);
+        self.answering.replies.remove(&node);
         self.roster.remove(index);
         self.leave_out(now, node, &name, reason);
         self.events.push(Event::MemberLost { member: node });
@@ -343,7 +347,7 @@ impl SenderSession {
     /// Expels a member that the protocol still counts, or has completed.
     pub(super) fn give_up(&mut self, now: Time, index: usize, reason: String) {
         let node = self.roster.members()[index].node;
-        self.timers.cancel(Timer::MemberSilent(node));
+        self.watching.stop_waiting(node);
         self.roster.lose(index, reason);
         self.events.push(Event::MemberLost { member: node });
         // Expel a verified member too, since the others may still wait for it.
@@ -361,7 +365,7 @@ impl SenderSession {
 
     /// State as invitations state it.
     fn state(&self) -> State {
-        match (self.end_notices, self.phase) {
+        match (self.announcing.end, self.phase) {
             (Some(end_notices), _) => end_notices.state,
             (None, SenderPhase::Gathering) => State::Gathering,
             (None, SenderPhase::Assembling) => State::Assembling,
@@ -375,9 +379,9 @@ impl SenderSession {
     /// Invitation to the group.
     fn invitation(&self) -> Invite<'_> {
         let name = |name| Name::new(name).expect("names were checked when the session was made");
-        let settings =
-            Settings::new(&self.settings).expect("settings were checked when the session was made");
-        let reason = self.failure.as_deref().and_then(Text::new).unwrap_or_default();
+        let settings = Settings::new(&self.announcing.settings)
+            .expect("settings were checked when the session was made");
+        let reason = self.announcing.failure.as_deref().and_then(Text::new).unwrap_or_default();
         Invite {
             state: self.state(),
             max_payload: self.config.max_payload,
@@ -394,7 +398,7 @@ impl SenderSession {
 
     /// Writes the next packet to the group, if one is due.
     pub(super) fn emit_pending(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some(&first) = self.pending.first() {
+        while let Some(&first) = self.announcing.pending.first() {
             let transmit = match first {
                 Pending::Invite => Some(self.emit_invite(now, buf)),
                 Pending::Notice => self.emit_notice(buf),
@@ -406,46 +410,37 @@ impl SenderSession {
                 return transmit;
             }
             // No part of this packet is left.
-            self.pending.remove(&first);
+            self.announcing.pending.remove(&first);
         }
         None
     }
 
     fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
-        self.pending.remove(&Pending::Invite);
+        self.announcing.pending.remove(&Pending::Invite);
         let invite = self.invitation();
         Packet { association: self.config.association, body: Body::Invite(invite) }.emit(buf);
-        // Nothing acknowledges the announcements of the end, so there are several.
-        if let Some(end_notices) = &mut self.end_notices {
-            end_notices.left -= 1;
-            if end_notices.left > 0 {
-                self.timers.arm(Timer::Invite, now + end_notices.spacing);
-            } else {
-                let over = match end_notices.state {
-                    State::Aborted => SenderPhase::Aborted,
-                    _ => SenderPhase::Finished,
-                };
-                self.end_notices = None;
-                self.set_phase(over);
-            }
+        match self.announcing.on_invite_sent(now) {
+            Some(State::Aborted) => self.set_phase(SenderPhase::Aborted),
+            Some(_) => self.set_phase(SenderPhase::Finished),
+            None => {}
         }
         Transmit::now(Dest::group(self.config.group))
     }
 
     pub(super) fn emit_reply(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if self.replies.is_empty() {
+        if self.answering.replies.is_empty() {
             return None;
         }
         let terms = self.invitation().terms();
         // A reply is composed when it leaves, so it states the present state.
-        while let Some((node, reply)) = self.replies.pop_first() {
+        while let Some((node, reply)) = self.answering.replies.pop_first() {
             let member = self.roster.index_of(node);
             let body = match (reply, member) {
                 (Reply::Refuse(nonce, reason), _) => Body::Refuse { nonce, reason, text: Text::default() },
                 (Reply::Answer(nonce), member) => {
                     // The reason of a failure is for members only.
                     let known = member.is_some_and(|index| self.roster.record(index).nonce == nonce);
-                    let reason = self.failure.as_deref().filter(|_| known).and_then(Text::new);
+                    let reason = self.announcing.failure.as_deref().filter(|_| known).and_then(Text::new);
                     Body::Answer { nonce, state: self.state(), terms, text: reason.unwrap_or_default() }
                 }
                 (Reply::Welcome, Some(index)) if !self.roster.record(index).expelled => {

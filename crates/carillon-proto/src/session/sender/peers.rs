@@ -15,7 +15,8 @@ use carillon_wire::session::{
 };
 
 use super::SenderSession;
-use super::state::{Assembly, Pending, SenderPhase, Timer};
+use super::assembling::Assembly;
+use super::state::{Pending, SenderPhase, Timer};
 use crate::session::roster::MemberOutcome;
 
 impl SenderSession {
@@ -33,19 +34,20 @@ impl SenderSession {
         }
         let (table, parents) = self.tree(&ranks);
         // Editions begin at 1, since 0 stands for no roster at a member.
-        let edition = self.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
+        let edition =
+            self.assembling.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
         // Each member confirms each edition, so earlier confirmations are void.
         let (present, ready) = (BTreeSet::new(), BTreeSet::new());
         let told = self.awake(now);
-        self.assembly =
+        self.assembling.assembly =
             Some(Assembly { edition, told, ranks, parents, table, present, ready, next: 0, rest: 0 });
         // Silence timers stop too: `on_assemble_timeout` judges the members in this phase.
-        self.timers.clear();
+        self.stop_timers();
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
-        self.pending.insert(Pending::Roster);
+        self.announcing.pending.insert(Pending::Roster);
         self.ask_distances();
-        self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
+        self.assembling.timers.arm(Timer::Assemble, now + self.config.member_timeout);
     }
 
     /// Assignment of members to helpers: configured ones first, the others by distance if known, and else in a
@@ -75,7 +77,7 @@ impl SenderSession {
         let delivers = |node: NodeId| {
             self.roster.index_of(node).is_some_and(|index| self.roster.members()[index].part.receives())
         };
-        if self.config.nearest && self.measured.is_over() {
+        if self.config.nearest && self.assembling.measured.is_over() {
             let (entries, turns) = self.by_distance(helpers, members, place);
             let entries = entries.into_iter().map(|entry| Helper { delivers: delivers(entry.node), ..entry });
             // A balanced tree is always valid, so it is the fallback.
@@ -103,10 +105,10 @@ impl SenderSession {
     /// Updates the assignment after the loss of a member, and notifies the protocol.
     pub(super) fn update_helpers(&mut self, now: Time, lost: NodeId) {
         let awake = self.awake(now);
-        let Some(assembly) = &mut self.assembly else { return };
+        let Some(assembly) = &mut self.assembling.assembly else { return };
         if assembly.table.is_helper(lost) {
             // Members below a lost helper fall behind without fault, so `too_slow` spares them for some time.
-            self.pulse.helper_lost = Some(awake);
+            self.watching.pulse.helper_lost = Some(awake);
         }
         // Each node derives the same tree from the same loss, so the tree itself need not be sent.
         if let Some(next) = assembly.table.without(lost) {
@@ -117,7 +119,7 @@ impl SenderSession {
 
     /// Starts the session once all members are ready. Announces a new roster if one was lost.
     pub(super) fn go_on_assembling(&mut self, now: Time) {
-        let Some(assembly) = &self.assembly else { return };
+        let Some(assembly) = &self.assembling.assembly else { return };
         // A member was lost since the announcement of this edition.
         if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             self.assemble(now);
@@ -125,19 +127,19 @@ impl SenderSession {
             // The tree depends on the distances, so their reports are awaited too.
             if !self.is_measuring() {
                 self.run(now);
-            } else if assembly.ranks.iter().all(|node| self.measured.has(node)) {
+            } else if assembly.ranks.iter().all(|node| self.assembling.measured.has(node)) {
                 self.end_measuring(now);
             }
         }
     }
 
     pub(super) fn on_assemble_timeout(&mut self, now: Time) {
-        let Some(assembly) = &self.assembly else { return };
+        let Some(assembly) = &self.assembling.assembly else { return };
         let limit = self.config.member_timeout;
         // Time in which the sender was suspended does not count against the members.
         let rest = (assembly.told + limit).since(self.awake(now));
         if !rest.is_zero() {
-            return self.timers.arm(Timer::Assemble, now + rest);
+            return self.assembling.timers.arm(Timer::Assemble, now + rest);
         }
         // A member that is not heard keeps all others from being ready, so only silent members are expelled first.
         let absent = assembly.ranks.iter().any(|node| !assembly.present.contains(node));
@@ -170,7 +172,7 @@ impl SenderSession {
         self.is_present(now, index);
         let assembling = self.phase == SenderPhase::Assembling;
         // A READY for an earlier edition does not confirm the present one.
-        match self.assembly.as_mut().filter(|assembly| assembling && assembly.edition == edition) {
+        match self.assembling.assembly.as_mut().filter(|assembly| assembling && assembly.edition == edition) {
             Some(assembly) => _ = assembly.ready.insert(source),
             None => self.events.dropped(DropReason::OutOfWindow),
         }
@@ -189,7 +191,7 @@ impl SenderSession {
     /// Records that a member is present and can be heard.
     pub(super) fn is_present(&mut self, now: Time, index: usize) {
         self.heard(now, index);
-        if let Some(assembly) = &mut self.assembly {
+        if let Some(assembly) = &mut self.assembling.assembly {
             assembly.present.insert(self.roster.members()[index].node);
         }
     }
@@ -207,29 +209,29 @@ impl SenderSession {
 
     /// Schedules the roster at a heartbeat: always while assembling, and at times while a lost member is in it.
     pub(super) fn repeat_roster(&mut self) {
-        let Some(assembly) = &mut self.assembly else { return };
+        let Some(assembly) = &mut self.assembling.assembly else { return };
         if self.phase == SenderPhase::Assembling {
-            self.pending.insert(Pending::Roster);
+            self.announcing.pending.insert(Pending::Roster);
         } else if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             // A member that missed the announcement of a loss would still wait for the lost one.
             assembly.rest = assembly.rest.saturating_sub(1);
             if assembly.rest == 0 {
-                self.pending.insert(Pending::Roster);
+                self.announcing.pending.insert(Pending::Roster);
             }
         }
     }
 
     /// Writes the next page of the roster.
     pub(super) fn emit_roster(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let first = self.assembly.as_ref()?.next;
+        let first = self.assembling.assembly.as_ref()?.next;
         let mut list = Vec::new();
         let count = PeerList::encode(self.peers().skip(first), &mut list);
-        let assembly = self.assembly.as_mut()?;
+        let assembly = self.assembling.assembly.as_mut()?;
         let total = assembly.ranks.len() + 1;
         assembly.next = first + count;
         // A page without entries would never reach the end.
         if assembly.next >= total || count == 0 {
-            self.pending.remove(&Pending::Roster);
+            self.announcing.pending.remove(&Pending::Roster);
             assembly.next = 0;
             assembly.rest = ROSTER_REPEAT_HEARTBEATS;
         }
@@ -242,13 +244,14 @@ impl SenderSession {
     /// Entries of the roster.
     fn peers(&self) -> impl Iterator<Item = Peer<'_>> {
         let own = Name::new(&self.config.name).map(|name| Peer {
-            identity: self.identity,
+            identity: self.hosted.identity,
             part: MemberRole::Offers,
             gone: false,
             parent: 0,
             name,
         });
-        let nodes = self.assembly.iter().flat_map(|assembly| assembly.ranks.iter().zip(&assembly.parents));
+        let nodes =
+            self.assembling.assembly.iter().flat_map(|assembly| assembly.ranks.iter().zip(&assembly.parents));
         let places = nodes.filter_map(|(&node, &parent)| Some((self.roster.index_of(node)?, parent)));
         let others = places.filter_map(|(index, parent)| {
             let (member, record) = (&self.roster.members()[index], self.roster.record(index));

@@ -9,10 +9,6 @@ use crate::session::trial::Trials;
 /// Counters and times of the sender's own activity.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
-    /// Time of the last call of the session.
-    pub called: Option<Time>,
-    /// Total time for which the session was not called (suspended).
-    pub asleep: Duration,
     /// Time at which the members were last examined, in the time in which the session ran.
     pub ticked: Option<Time>,
     /// Time at which the protocol last provided a datagram after which the network has not asked for another.

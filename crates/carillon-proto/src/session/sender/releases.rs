@@ -15,8 +15,8 @@ impl SenderSession {
     /// Writes the next notice to earlier releases, if one is left.
     pub(super) fn emit_notice(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let name = Name::new(&self.config.name)?;
-        let is_left = emit_notices(self.next_notice, self.config.association, name, buf);
-        self.next_notice += usize::from(is_left);
+        let is_left = emit_notices(self.announcing.next_notice, self.config.association, name, buf);
+        self.announcing.next_notice += usize::from(is_left);
         is_left.then(|| Transmit::now(Dest::group(self.config.group)))
     }
 
@@ -61,13 +61,13 @@ impl SenderSession {
     /// Records that a node claims another release; returns true if it has claimed it before. A receiver of another
     /// release says so more than once, while a single packet may be damaged.
     fn is_claimed_again(&mut self, source: NodeId, release: OtherRelease) -> bool {
-        if self.release_claims.contains(&(source, release)) {
+        if self.answering.release_claims.contains(&(source, release)) {
             return true;
         }
-        if self.release_claims.len() >= MAX_CLAIMS {
-            self.release_claims.pop_front();
+        if self.answering.release_claims.len() >= MAX_CLAIMS {
+            self.answering.release_claims.pop_front();
         }
-        self.release_claims.push_back((source, release));
+        self.answering.release_claims.push_back((source, release));
         false
     }
 }

@@ -24,22 +24,28 @@ impl SenderSession {
         if self.roster.index_of(node).is_some() || matches!(invite.state, State::Finished | State::Aborted) {
             return;
         }
-        let known = self.rivals.iter().position(|rival| rival.node == node);
-        let index = known.unwrap_or(self.rivals.len());
+        let known = self.answering.rivals.iter().position(|rival| rival.node == node);
+        let index = known.unwrap_or(self.answering.rivals.len());
         if index == MAX_RIVALS {
             return;
         }
         if known.is_none() {
             let name = invite.sender.to_string();
-            self.rivals.push(Rival { name, node, association, heard: now, answers: ANSWERS_PER_RIVAL });
+            self.answering.rivals.push(Rival {
+                name,
+                node,
+                association,
+                heard: now,
+                answers: ANSWERS_PER_RIVAL,
+            });
         }
         // A node that only claims to be a sender cannot make this one send more than it receives.
         let answer = Packet { association: self.config.association, body: self.short_invite() };
         let affordable = answer.wire_len() <= len * AMPLIFICATION_LIMIT;
-        let rival = &mut self.rivals[index];
+        let rival = &mut self.answering.rivals[index];
         if affordable && rival.answers > 0 && self.phase == SenderPhase::Gathering {
             rival.answers -= 1;
-            self.replies.insert(node, Reply::Invite);
+            self.answering.replies.insert(node, Reply::Invite);
         }
     }
 

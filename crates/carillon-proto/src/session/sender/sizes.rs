@@ -61,21 +61,22 @@ impl SenderSessionConfig {
 impl SenderSession {
     /// Maximum payload of a message; once the session runs, with packets that reach all members.
     pub fn max_payload(&self) -> u32 {
-        self.max_payload
+        self.sending.max_payload
     }
 
     /// Reason why datagrams are shorter than configured, if they are.
     pub fn shortened(&self) -> Option<&Shortened> {
-        self.shortened.as_ref()
+        self.sending.shortened.as_ref()
     }
 
     /// Writes the next datagram to show.
     pub(super) fn emit_size(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         // Gathering may have ended since the invitation.
-        if self.phase != SenderPhase::Gathering || self.end_notices.is_some() {
-            self.showing.due.clear();
+        if self.phase != SenderPhase::Gathering || self.announcing.end.is_some() {
+            self.announcing.showing.due.clear();
         }
-        let padding = Padding(usize::from(self.showing.due.pop_front()?).saturating_sub(Envelope::LEN));
+        let padding =
+            Padding(usize::from(self.announcing.showing.due.pop_front()?).saturating_sub(Envelope::LEN));
         Packet { association: self.config.association, body: Body::Size(padding) }.emit(buf);
         Some(Transmit::now(Dest::group(self.config.group)))
     }
@@ -89,8 +90,8 @@ impl SenderSession {
         // A member cannot reduce the size below the one it had to receive to join.
         let datagram = member.largest.max(least);
         if datagram < longest {
-            self.shortened = Some(Shortened { datagram, member: member.name.clone() });
-            self.max_payload = self.max_payload.min(self.config.payload_in(datagram.into()));
+            self.sending.shortened = Some(Shortened { datagram, member: member.name.clone() });
+            self.sending.max_payload = self.sending.max_payload.min(self.config.payload_in(datagram.into()));
         }
     }
 }

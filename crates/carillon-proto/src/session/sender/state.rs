@@ -1,9 +1,9 @@
-//! State of a sender's session: phases, timers, pending answers, the roster agreement, and other senders.
+//! State of a sender's session: phases, timers, pending packets, and other senders.
 
-use std::collections::BTreeSet;
+use carillon_core::{AssociationId, NodeId, ObservedState, States, Time};
+use carillon_wire::session::{Nonce, RefuseReason};
 
-use carillon_core::{AssociationId, Duration, HelperTable, NodeId, Time};
-use carillon_wire::session::{Nonce, RefuseReason, State};
+use crate::session::observed;
 
 /// Phase of a [`SenderSession`](super::SenderSession).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +22,31 @@ pub enum SenderPhase {
     Aborted,
 }
 
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "sender",
+    transitions: &[
+        ("[*]", "gathering", ""),
+        ("gathering", "assembling", "the start condition holds, with peers or possible helpers"),
+        ("gathering", "running", "the start condition holds, or the wait or the limit is over"),
+        ("gathering", "closing", "abort, or the limit passed without a receiver, or with all_or_nothing"),
+        ("assembling", "running", "all are ready"),
+        ("assembling", "closing", "no member left, or abort"),
+        ("running", "closing", "finished, and the protocol is done; no member left; or abort"),
+        ("closing", "finished", "every member reported or lost, and the group notified"),
+        ("closing", "aborted", "aborted, and the group notified"),
+        ("finished", "[*]", ""),
+        ("aborted", "[*]", ""),
+    ],
+    rare: &[],
+};
+
 impl SenderPhase {
+    /// State of the sender.
+    pub(super) fn observe(self) -> ObservedState {
+        observed(&STATES, self.name())
+    }
+
     /// Names of all phases.
     pub const NAMES: &'static [&'static str] =
         &["gathering", "assembling", "running", "closing", "finished", "aborted"];
@@ -89,39 +113,6 @@ pub(super) enum Reply {
     Earlier(Nonce),
     /// Acknowledgment of a report to an earlier session.
     Former(AssociationId, Nonce),
-}
-
-/// Last invitations, which announce the end of the session.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EndNotices {
-    pub state: State,
-    /// Number of announcements left to send.
-    pub left: u32,
-    /// Time between two announcements.
-    pub spacing: Duration,
-}
-
-/// Agreement of the members on the roster.
-#[derive(Debug)]
-pub(super) struct Assembly {
-    /// Number of the roster, higher for each new list of members.
-    pub edition: u32,
-    /// Time of the first announcement of this edition, in the time in which the session ran.
-    pub told: Time,
-    /// Members by rank, without the organiser.
-    pub ranks: Vec<NodeId>,
-    /// Rank of each member's helper, as the edition states it; 0 is the organiser.
-    pub parents: Vec<u16>,
-    /// Present assignment of members to helpers.
-    pub table: HelperTable,
-    /// Members heard since the first announcement of this edition.
-    pub present: BTreeSet<NodeId>,
-    /// Members that know the whole edition.
-    pub ready: BTreeSet<NodeId>,
-    /// First rank of the next page; 0 before the first page.
-    pub next: usize,
-    /// Heartbeats until the roster is repeated while the session runs.
-    pub rest: u32,
 }
 
 /// Another sender on the group.

@@ -12,7 +12,7 @@ use carillon_wire::session::{MemberRole, RefuseReason};
 use super::SenderSession;
 use super::sizes::Shortened;
 use crate::session::config::{SenderSessionConfig, Slow};
-use crate::session::roster::{Member, MemberOutcome};
+use crate::session::roster::{Aside, Member, MemberOutcome};
 
 impl SenderSessionConfig {
     /// Returns true if a catch-up session serves at least the members that this one sets aside.
@@ -27,7 +27,7 @@ impl SenderSession {
         let members = self.roster.members().iter().enumerate();
         // A member that reports afterwards that it has everything needs no catch-up session.
         let is_unreached = |(index, member): &(usize, &Member)| {
-            self.roster.record(*index).is_unreached && matches!(member.outcome, MemberOutcome::Lost(_))
+            self.roster.record(*index).is_unreached() && matches!(member.outcome, MemberOutcome::Lost(_))
         };
         let unreached = members.filter(is_unreached);
         unreached.map(|(_, member)| member.name.as_str())
@@ -42,7 +42,7 @@ impl SenderSession {
     /// Bytes of the longest datagram that a message makes.
     pub(super) fn longest_datagram(&self) -> usize {
         let headers = (self.config.protocol.header_bytes)(&self.config.config).max;
-        self.max_payload as usize + headers
+        self.sending.max_payload as usize + headers
     }
 
     /// Returns true if a catch-up session may serve this member with shorter datagrams.
@@ -72,10 +72,11 @@ impl SenderSession {
         stalls.then(|| format!("acknowledged nothing of datagrams of up to {bytes} bytes, but is heard"))
     }
 
-    /// Records whether the length of datagrams may be the cause for a member that is set aside for another reason.
-    pub(super) fn note_suspect(&mut self, index: usize) {
+    /// Records that a member is set aside for another reason than the length of datagrams, which may be the cause even
+    /// so.
+    pub(super) fn note_aside(&mut self, index: usize) {
         let is_suspect = self.can_fall_back(index) && self.roster.record(index).lag.lost_run.is_suspect();
-        self.roster.record_mut(index).is_unreached = is_suspect;
+        self.roster.record_mut(index).aside = if is_suspect { Aside::Unreached } else { Aside::Slow };
     }
 
     /// Sets a member aside that the datagrams of this session do not reach, if shorter ones may. Returns true if it
@@ -87,7 +88,7 @@ impl SenderSession {
         let Some(reason) = self.why_unreached(awake, index) else { return false };
         let record = self.roster.record_mut(index);
         // REFUSE goes out below, so `refuse_expelled` waits a heartbeat before it sends another one.
-        (record.is_aside, record.is_unreached, record.refused) = (true, true, Some(now));
+        (record.aside, record.refused) = (Aside::Unreached, Some(now));
         let (nonce, node) = (record.nonce, self.roster.members()[index].node);
         self.give_up(now, index, reason);
         let name = self.roster.members()[index].name.clone();

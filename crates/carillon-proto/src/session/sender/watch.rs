@@ -7,8 +7,8 @@ use super::SenderSession;
 use super::state::{SenderPhase, Timer};
 use crate::session::config::Slow;
 use crate::session::lag::{
-    Behind, LANE_WINDOW, LagTracker, MAX_HELD_TICKS, MIN_AWAITED_TICKS, PACE_WINDOW, PathBound, Standing,
-    TICKS_PER_TIMEOUT, Tick,
+    Behind, LANE_WINDOW, LagTracker, MAX_HELD_TICKS, MIN_AWAITED_TICKS, Others, PACE_WINDOW, PathBound,
+    Standing, TICKS_PER_TIMEOUT, Tick,
 };
 use crate::session::roster::MemberOutcome;
 
@@ -26,18 +26,14 @@ pub(super) struct Seen {
 }
 
 impl SenderSession {
-    /// Records the time of a call. A suspended sender heard no member, which is not their fault, so this comes first.
+    /// Records the time of a call, which comes before everything else.
     pub(super) fn note_time(&mut self, now: Time) {
-        let gap = self.pulse.called.replace(now).map_or(Duration::ZERO, |called| now.since(called));
-        // The host calls the session at each heartbeat at least.
-        if gap > 2 * self.config.heartbeat {
-            self.pulse.asleep += gap - self.config.heartbeat;
-        }
+        self.watching.clock.note(now, self.config.heartbeat);
     }
 
     /// Time in which the session ran, without suspensions.
     pub(super) fn awake(&self, now: Time) -> Time {
-        Time::from_nanos(now.as_nanos().saturating_sub(self.pulse.asleep.as_nanos() as u64))
+        self.watching.clock.awake(now)
     }
 
     /// State of each member, in order.
@@ -52,12 +48,12 @@ impl SenderSession {
 
     /// Returns true if the protocol refused the last message offered.
     pub fn is_blocked(&self) -> bool {
-        self.pulse.blocked
+        self.watching.pulse.blocked
     }
 
     /// Records the protocol's path measurements while its machine exists.
     pub(super) fn note_paths(&mut self) {
-        let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
+        let Some(sender) = self.hosted.machine.as_mut().and_then(|inner| inner.as_sender()) else { return };
         for index in 0..self.roster.members().len() {
             let path = sender.measured(self.roster.members()[index].node);
             let lag = &mut self.roster.record_mut(index).lag;
@@ -71,34 +67,36 @@ impl SenderSession {
 
     /// Begins to examine the members.
     pub(super) fn begin_watch(&mut self, now: Time) {
-        self.pulse.ticked = Some(self.awake(now));
-        self.timers.arm(Timer::Watch, now + self.tick());
+        self.watching.pulse.ticked = Some(self.awake(now));
+        self.watching.timers.arm(Timer::Watch, now + self.tick());
     }
 
     /// Examines the members: which of them the sender waits for, and which for too long.
     pub(super) fn watch(&mut self, now: Time) {
-        self.timers.arm(Timer::Watch, now + self.tick());
+        self.watching.timers.arm(Timer::Watch, now + self.tick());
         self.note_paths();
         let awake = self.awake(now);
-        let elapsed = self.pulse.ticked.replace(awake).map_or(Duration::ZERO, |then| awake.since(then));
+        let elapsed =
+            self.watching.pulse.ticked.replace(awake).map_or(Duration::ZERO, |then| awake.since(then));
         if self.phase == SenderPhase::Closing {
             return self.watch_reports(now, elapsed);
         }
         // The delay by the sender's own rate limit is no fault of a member.
-        let own = std::mem::take(&mut self.pulse.own);
-        let quiet = self.pulse.sent == std::mem::replace(&mut self.pulse.sent_before, self.pulse.sent);
+        let own = std::mem::take(&mut self.watching.pulse.own);
+        let quiet = self.watching.pulse.sent
+            == std::mem::replace(&mut self.watching.pulse.sent_before, self.watching.pulse.sent);
         // Keep the completed messages of each tick in the window, to compute the goodput of awaited members.
-        if self.pulse.history.len() == PACE_WINDOW as usize {
-            self.pulse.history.pop_front();
+        if self.watching.pulse.history.len() == PACE_WINDOW as usize {
+            self.watching.pulse.history.pop_front();
         }
-        self.pulse.history.push_back(self.pulse.completed);
+        self.watching.pulse.history.push_back(self.watching.pulse.completed);
         let members: Vec<(usize, NodeId)> = (0..self.roster.members().len())
             .filter(|&index| self.is_needed(index))
             .map(|index| (index, self.roster.members()[index].node))
             .collect();
-        let completed = self.pulse.completed;
+        let completed = self.watching.pulse.completed;
         let bounding = self.bounding(&members, elapsed);
-        let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
+        let Some(sender) = self.hosted.machine.as_mut().and_then(|inner| inner.as_sender()) else { return };
         let see = |(index, node)| Seen {
             index,
             awaited: sender.awaits(node),
@@ -116,14 +114,13 @@ impl SenderSession {
         let tick = Tick {
             counted: elapsed.saturating_sub(own),
             quiet,
-            wanting: self.pulse.blocked || self.finishing,
-            free: seen.iter().any(|seen| !seen.awaited),
-            mostly_free: seen.iter().filter(|seen| !seen.awaited).count() * 2 >= seen.len(),
+            wanting: self.watching.pulse.blocked || self.sending.finishing,
+            others: Others::new(seen.iter().filter(|seen| !seen.awaited).count(), seen.len()),
             usual,
             is_known: true,
         };
         // A member is behind if most others have at least three quarters more of the messages in flight.
-        let under_way = self.pulse.sent.saturating_sub(completed);
+        let under_way = self.watching.pulse.sent.saturating_sub(completed);
         // Nothing is known of a member that was not polled yet.
         let asks = seen.iter().any(|seen| self.roster.record(seen.index).lag.path.is_some());
         for &Seen { index, awaited, acknowledged, unanswered } in &seen {
@@ -145,25 +142,29 @@ impl SenderSession {
             }
             self.roster.member_mut(index).waited = self.roster.record(index).lag.waited();
         }
-        // Judge after all members were examined, so that their order does not matter.
-        for &Seen { index, .. } in &seen {
+        self.judge(now, awake, &seen);
+        // Members expelled above take no part in a trial.
+        let seen: Vec<Seen> = seen.into_iter().filter(|seen| self.is_needed(seen.index)).collect();
+        self.try_fastest(now, awake, elapsed, &seen);
+        self.release_verified(now, self.tick());
+    }
+
+    /// Expels or sets aside members that are too slow. It comes after all members were examined, so that their order
+    /// does not matter.
+    fn judge(&mut self, now: Time, awake: Time, seen: &[Seen]) {
+        for &Seen { index, .. } in seen {
             // A member that the datagrams do not reach looks slow too, so this check comes first.
             if self.set_aside_unreached(now, awake, index) {
                 continue;
             }
             if let Some((reason, is_aside)) = self.too_slow(awake, index) {
-                self.roster.record_mut(index).is_aside = is_aside;
                 if is_aside {
-                    self.note_suspect(index);
-                    self.pulse.trials.note_aside();
+                    self.note_aside(index);
+                    self.watching.pulse.trials.note_aside();
                 }
                 self.give_up(now, index, reason);
             }
         }
-        // Members expelled above take no part in a trial.
-        let seen: Vec<Seen> = seen.into_iter().filter(|seen| self.is_needed(seen.index)).collect();
-        self.try_fastest(now, awake, elapsed, &seen);
-        self.release_verified(now, self.tick());
     }
 
     /// Member with the path that alone [bounded](Bound::alone) the sending since the last tick.
@@ -199,7 +200,8 @@ impl SenderSession {
             return Some((format!("silent for {silent:.1} s while most of the others waited"), false));
         }
         // Members below a lost helper miss the repairs that it would have sent: they are late once, and not slow.
-        let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
+        let orphaned =
+            self.watching.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
         // The member loses nothing: a catch-up session begins where it stands.
         let left_behind = lag.left_behind().filter(|_| lanes && self.may_go_on(index) && !orphaned);
         if let Some(behind) = left_behind {
@@ -228,13 +230,17 @@ impl SenderSession {
             ));
         }
         // Too slow: the sender waited for it in three quarters of the window, with too little goodput.
-        let oldest =
-            self.pulse.history.front().filter(|_| self.pulse.history.len() == PACE_WINDOW as usize)?;
+        let oldest = self
+            .watching
+            .pulse
+            .history
+            .front()
+            .filter(|_| self.watching.pulse.history.len() == PACE_WINDOW as usize)?;
         if lag.awaited_for() < MIN_AWAITED_TICKS {
             return None;
         }
         // Small messages count as full ones, since a slow path bounds their number too.
-        let bytes = (self.pulse.completed - oldest).saturating_mul(self.max_payload.into());
+        let bytes = (self.watching.pulse.completed - oldest).saturating_mul(self.sending.max_payload.into());
         self.below_least(bytes, window).map(|reason| (reason, false))
     }
 
@@ -256,7 +262,7 @@ impl SenderSession {
     fn watch_reports(&mut self, now: Time, elapsed: Duration) {
         let (awake, window) = (self.awake(now), self.tick() * PACE_WINDOW);
         // A member that does this share in this time will be done before long.
-        let enough = (self.offered_bytes / PROGRESS_STEPS).max(1);
+        let enough = (self.sending.offered_bytes / PROGRESS_STEPS).max(1);
         let reporting = self.roster.active().filter(|&index| self.roster.members()[index].part.receives());
         for index in reporting.collect::<Vec<_>>() {
             let bytes = self.roster.members()[index].bytes;

@@ -1,0 +1,149 @@
+//! Gathering: the condition that ends the joining of receivers.
+
+use carillon_core::{Duration, ObservedState, Span, States, Time, Timers};
+
+use super::SenderSession;
+use super::state::Timer;
+use crate::session::config::Gather;
+use crate::session::observed;
+
+/// States of gathering.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum GatheringState {
+    /// No time of the start condition has passed.
+    #[default]
+    Open,
+    /// The time of the start condition has passed.
+    WaitOver,
+    /// `gather_limit` has passed, and the session starts with the receivers that have joined.
+    LimitOver,
+    /// The session no longer gathers.
+    Closed,
+}
+
+/// Declared states.
+pub(super) const STATES: States = States {
+    of: "sender, gathering",
+    transitions: &[
+        ("[*]", "Open", ""),
+        ("[*]", "WaitOver", "the start condition has no time to wait"),
+        ("Open", "Settling", "the first receiver joined, or gathering began with a time to wait"),
+        ("[*]", "Settling", "gathering begins with a time to wait"),
+        ("Open", "WaitOver", "the first receiver joined, and there is no time to wait"),
+        ("Settling", "WaitOver", "the time has passed, and no receiver has joined"),
+        ("WaitOver", "Settling", "a receiver joined after all others had left"),
+        ("Any", "Closed", "the start condition holds, a limit has passed, or abort"),
+    ],
+    rare: &[],
+};
+
+/// Times of gathering.
+#[derive(Debug, Default)]
+pub(super) struct Gathering {
+    state: GatheringState,
+    pub timers: Timers<Timer>,
+}
+
+impl Gathering {
+    /// Begins to gather.
+    pub fn begin(&mut self, now: Time, gather: &Gather, limit: Option<Duration>) {
+        if let Some(limit) = limit {
+            self.timers.arm(Timer::GatherLimit, now + limit);
+        }
+        match gather {
+            Gather::Wait(wait) | Gather::Silent(wait) if wait.is_zero() => {
+                self.state = GatheringState::WaitOver
+            }
+            Gather::Wait(wait) | Gather::Silent(wait) => self.timers.arm(Timer::GatherWait, now + *wait),
+            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) | Gather::Again { .. } => {}
+        }
+    }
+
+    /// Records the join of the first receiver, from which a waiting time runs.
+    pub fn on_first_join(&mut self, now: Time, time: Duration) {
+        self.state = if time.is_zero() { GatheringState::WaitOver } else { GatheringState::Open };
+        self.timers.arm(Timer::GatherWait, now + time);
+    }
+
+    /// Handles the end of the waiting time.
+    pub fn on_wait_over(&mut self) {
+        self.state = GatheringState::WaitOver;
+    }
+
+    fn is_wait_over(&self) -> bool {
+        matches!(self.state, GatheringState::WaitOver | GatheringState::LimitOver)
+    }
+
+    fn is_limit_over(&self) -> bool {
+        self.state == GatheringState::LimitOver
+    }
+
+    /// Ends gathering.
+    pub fn end(&mut self) {
+        self.state = GatheringState::Closed;
+        self.timers.clear();
+    }
+
+    pub fn observe(&self) -> ObservedState {
+        observed(
+            &STATES,
+            match self.state {
+                GatheringState::Open if self.timers.armed(Timer::GatherWait).is_some() => "Settling",
+                GatheringState::Open => "Open",
+                GatheringState::WaitOver => "WaitOver",
+                GatheringState::LimitOver => "LimitOver",
+                GatheringState::Closed => "Closed",
+            },
+        )
+    }
+}
+
+impl SenderSession {
+    /// Returns true if the start condition holds.
+    pub(super) fn is_gathered(&self) -> bool {
+        let receivers = self.roster.receivers();
+        // A time limit starts the session only if a receiver has joined, except one way.
+        let over = receivers > 0 && self.gathering.is_wait_over();
+        let enough = match &self.config.gather {
+            Gather::Count(count) => over || receivers >= *count,
+            Gather::Names(names) => {
+                over || (receivers >= names.len() && names.iter().all(|name| self.roster.has_name(name)))
+            }
+            Gather::Silent(_) => self.gathering.is_wait_over(),
+            Gather::Wait(_) | Gather::Settle(_) => over,
+            Gather::Again { awaited, .. } => {
+                let all = || !awaited.is_empty() && awaited.iter().all(|name| self.roster.has_name(name));
+                over || (receivers > 0 && all())
+            }
+        };
+        // Expected helpers must have joined too, unless the limit has passed.
+        enough && (self.gathering.is_limit_over() || self.roster.helpers() >= self.config.helping.count())
+    }
+
+    /// Handles the end of the gathering time: starts with the receivers that have joined, unless that is not
+    /// permitted or not possible.
+    pub(super) fn on_gather_limit(&mut self, now: Time) {
+        let limit = self.config.gather_limit.unwrap_or_default();
+        let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helping.count());
+        let has_helpers = self.config.protocol.helpers.allow(self.roster.helpers());
+        if joined > 0 && has_helpers && !self.config.all_or_nothing {
+            // `advance` does the rest.
+            self.gathering.state = GatheringState::LimitOver;
+            return;
+        }
+        let wanted = match &self.config.gather {
+            Gather::Names(_) if !self.missing().is_empty() => {
+                format!("{} did not join", self.missing().join(", "))
+            }
+            _ if self.roster.helpers() < wanted_helpers && joined > 0 => {
+                format!("{} of {wanted_helpers} helpers joined", self.roster.helpers())
+            }
+            Gather::Count(count) => format!("{joined} of {count} receivers joined"),
+            Gather::Names(_) => "those that are expected did not join".to_owned(),
+            Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => {
+                "no receiver joined".to_owned()
+            }
+        };
+        self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));
+    }
+}
