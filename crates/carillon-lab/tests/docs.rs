@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use carillon_core::States;
 use carillon_lab::metrics::{METRICS, Metric};
 use carillon_lab::plan::Plan;
 use carillon_lab::run::run_one;
 use carillon_lab::scenario::ScenarioFile;
+use carillon_proto::session::{RECEIVER_STATES, SENDER_STATES};
 
 const SCENARIO_PAGE: &str = include_str!("../../../docs/reference/scenario.md");
 const ERRAMILLI_SINGH_PAGE: &str = include_str!("../../../docs/protocols/erramilli-singh.md");
@@ -203,20 +205,7 @@ fn every_protocol_has_a_latency_for_each_delivery() {
 fn the_page_of_each_protocol_draws_its_declared_states() {
     for entry in carillon_proto::REGISTRY {
         let path = page(entry);
-        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-        let mut drawn = text.clone();
-        for states in entry.states {
-            let mark = format!("<!-- states: {} -->\n```mermaid\n", states.of);
-            let (before, after) = drawn.split_once(&mark).unwrap_or_else(|| panic!("{path} has no {mark}"));
-            let (_, after) = after.split_once("```\n").unwrap_or_else(|| panic!("{path}: a block ends"));
-            drawn = format!("{before}{mark}{}```\n{after}", states.mermaid());
-        }
-        if std::env::var_os("CARILLON_BLESS").is_some() {
-            std::fs::write(&path, drawn).unwrap();
-        } else {
-            assert_eq!(text, drawn, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs draws {path}");
-        }
-        let marks = text.matches("<!-- states: ").count();
+        let marks = draw(&path, &entry.states.iter().collect::<Vec<_>>());
         let declared: BTreeSet<_> = carillon_proto::REGISTRY
             .iter()
             .filter(|other| page(other) == path)
@@ -225,6 +214,32 @@ fn the_page_of_each_protocol_draws_its_declared_states() {
             .collect();
         assert_eq!(marks, declared.len(), "{path}: a diagram of nobody's states");
     }
+}
+
+/// The page of the session draws the states of its machines in the same way.
+#[test]
+fn the_page_of_the_session_draws_its_declared_states() {
+    let all: Vec<_> = SENDER_STATES.iter().chain(RECEIVER_STATES).collect();
+    let marks = draw(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protocols/session.md"), &all);
+    assert_eq!(marks, all.len(), "a diagram of nobody's states");
+}
+
+/// Compares the diagrams of a page with the declared states, or draws them. Returns the number of diagrams.
+fn draw(path: &str, all: &[&States]) -> usize {
+    let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let mut drawn = text.clone();
+    for states in all {
+        let mark = format!("<!-- states: {} -->\n```mermaid\n", states.of);
+        let (before, after) = drawn.split_once(&mark).unwrap_or_else(|| panic!("{path} has no {mark}"));
+        let (_, after) = after.split_once("```\n").unwrap_or_else(|| panic!("{path}: a block ends"));
+        drawn = format!("{before}{mark}{}```\n{after}", states.mermaid());
+    }
+    if std::env::var_os("CARILLON_BLESS").is_some() {
+        std::fs::write(path, drawn).unwrap();
+    } else {
+        assert_eq!(text, drawn, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs draws {path}");
+    }
+    text.matches("<!-- states: ").count()
 }
 
 /// The page of a protocol; that of a unicast equivalent is its multicast protocol's.

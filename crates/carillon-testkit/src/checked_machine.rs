@@ -10,7 +10,7 @@ use carillon_core::{
 
 use crate::exercise;
 use crate::replay::sampling_step;
-use crate::states::Watch;
+use crate::states::StateWatch;
 
 /// Machine that passes every call on and checks the rules of the [driving contract](carillon_core::Machine) that are
 /// visible from outside.
@@ -30,7 +30,7 @@ pub struct CheckedMachine {
     next_check: u64,
     /// Factor by which the checks are rarer in the short tier.
     every: u64,
-    states: Option<Watch>,
+    states: Option<StateWatch>,
 }
 
 impl CheckedMachine {
@@ -50,7 +50,7 @@ impl CheckedMachine {
 
     /// Requires the states that this entry declares.
     pub fn of(self, entry: &'static ProtocolEntry) -> Self {
-        CheckedMachine { states: Some(Watch::new(entry)), ..self }
+        CheckedMachine { states: Some(StateWatch::new(entry.name, entry.states)), ..self }
     }
 
     fn observe_states(&mut self) {

@@ -47,6 +47,6 @@ pub use report::{Datagram, Recorder, Report};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip, skip_anywhere};
 pub use star::{Link, Star};
-pub use states::{Transition, transitions_taken};
+pub use states::{StateWatch, Transition, transitions_taken};
 pub use tree::TREE;
 pub use vectors::{assert_wire_vectors, recorded};

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Event, Machine, ObservedState, PSEUDO_STATE, ProtocolEntry, States, Time};
+use carillon_core::{Event, Machine, ObservedState, PSEUDO_STATE, States, Time};
 
 /// Declared transition: owner of the states, source, and target.
 pub type Transition = (&'static str, &'static str, &'static str);
@@ -22,23 +22,29 @@ pub fn transitions_taken(run: impl FnOnce()) -> BTreeSet<Transition> {
 
 /// Observer of a machine between two calls, which fails on an undeclared transition.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    entry: &'static ProtocolEntry,
+pub struct StateWatch {
+    name: &'static str,
+    states: &'static [States],
     /// Current state of each instance, with its counter of re-entries.
     seen: BTreeMap<(&'static str, u64), (&'static str, u64)>,
 }
 
-impl Watch {
-    pub fn new(entry: &'static ProtocolEntry) -> Self {
-        Watch { entry, seen: BTreeMap::new() }
+impl StateWatch {
+    /// Creates the observer of a machine that declares these states.
+    pub fn new(name: &'static str, states: &'static [States]) -> Self {
+        StateWatch { name, states, seen: BTreeMap::new() }
     }
 
     /// Reads the states before or after a call.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the machine took a transition that is not declared.
     pub fn observe_states(&mut self, now: Time, machine: &dyn Machine) {
         let mut found = BTreeMap::new();
         machine.report_states(now, &mut |ObservedState { of, about, state, turn }| {
             let twice = found.insert((of, about), (state, turn));
-            assert!(twice.is_none(), "{}, {of}: two states of {about} at once", self.entry.name);
+            assert!(twice.is_none(), "{}, {of}: two states of {about} at once", self.name);
         });
         // Instances that have disappeared went to the final state.
         for (&(of, about), &(from, _)) in &self.seen {
@@ -57,16 +63,16 @@ impl Watch {
     }
 
     /// Checks that a recorded state is declared.
-    pub fn recorded(&self, event: &Event) {
+    pub(crate) fn recorded(&self, event: &Event) {
         if let Event::StateChanged { state } = event {
-            let declared = self.entry.states.iter().any(|states| states.has(state));
-            assert!(declared, "{} records that it is {state}, a state that is not declared", self.entry.name);
+            let declared = self.states.iter().any(|states| states.has(state));
+            assert!(declared, "{} records that it is {state}, a state that is not declared", self.name);
         }
     }
 
     fn take(&self, now: Time, of: &'static str, from: &'static str, to: &'static str) {
-        let name = self.entry.name;
-        let states = self.entry.states.iter().find(|states| states.of == of);
+        let name = self.name;
+        let states = self.states.iter().find(|states| states.of == of);
         let states: &States = states.unwrap_or_else(|| panic!("{name} declares no states of {of}"));
         let transition = states.transition(from, to);
         let (from, to) = transition

@@ -9,10 +9,10 @@ use carillon_core::{
     ProtocolEntry, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, LOCAL_NODE, MemberOutcome, MemberRole, PeerMember, ReceiverPhase, ReceiverSession,
-    ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+    Gather, LOCAL_NODE, MemberOutcome, MemberRole, PeerMember, RECEIVER_STATES, ReceiverPhase,
+    ReceiverSession, ReceiverSessionConfig, SENDER_STATES, SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_testkit::TREE;
+use carillon_testkit::{StateWatch, TREE};
 use carillon_wire::session::{Body, Packet, Terms};
 
 use super::protocol::REPEAT;
@@ -267,6 +267,14 @@ fn text(payload: &Bytes) -> String {
     String::from_utf8_lossy(payload).into_owned()
 }
 
+/// Observer of the states of a node: node 0 is the sender.
+fn states_of(node: usize) -> StateWatch {
+    match node {
+        0 => StateWatch::new("sender", SENDER_STATES),
+        _ => StateWatch::new("receiver", RECEIVER_STATES),
+    }
+}
+
 /// Says whether a datagram from one node to another is lost.
 pub type Rule = Box<dyn FnMut(Time, NodeId, NodeId, &[u8]) -> bool>;
 
@@ -317,6 +325,8 @@ pub struct World {
     pub repeats: f64,
     /// Session packets as they were sent.
     pub log: Vec<String>,
+    /// Observers of the machines' states, by node, and true for a session that was over.
+    states: Vec<(StateWatch, bool)>,
     rng: Rng,
     flying: BTreeMap<(Time, u64), (NodeId, NodeId, Dest, Bytes)>,
     serial: u64,
@@ -341,6 +351,7 @@ impl World {
             loss: 0.0,
             repeats: 0.0,
             log: Vec::new(),
+            states: vec![(states_of(0), false)],
             rng: Seeds::new(3).stream("loss"),
             flying: BTreeMap::new(),
             serial: 0,
@@ -349,6 +360,7 @@ impl World {
 
     /// Adds a receiver; its node is one above its index.
     pub fn join(&mut self, session: ReceiverSession) -> usize {
+        self.states.push((states_of(self.states.len()), false));
         self.peers.push(Peer {
             session,
             then: Then::Verify,
@@ -455,10 +467,37 @@ impl World {
         (0..=self.peers.len()).for_each(|node| self.settle_one(node));
     }
 
+    /// Checks that the machine of a node keeps to its declared states.
+    fn observe_states(&mut self, node: usize) {
+        let now = self.now;
+        let peer = node.checked_sub(1).and_then(|peer| self.peers.get(peer));
+        let (machine, is_new, is_over): (&dyn Machine, bool, bool) = match (node, peer) {
+            (0, _) => {
+                let is_new = self.sender.phase() == SenderPhase::Gathering;
+                (&self.sender, is_new, self.sender.is_finished())
+            }
+            (_, Some(peer)) => {
+                let phase = peer.session.phase();
+                let is_over = matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_));
+                (&peer.session, phase == ReceiverPhase::Seeking, is_over)
+            }
+            (_, None) => return,
+        };
+        let (watch, was_over) = &mut self.states[node];
+        // A test may put a new session in the place of one that is over.
+        if is_new && *was_over {
+            *watch = states_of(node);
+        }
+        *was_over = is_over;
+        watch.observe_states(now, machine);
+    }
+
     fn settle_one(&mut self, node: usize) {
         let now = self.now;
+        self.observe_states(node);
         while let Some(machine) = self.machine(node) {
             let outbox = Outbox::drain(machine, now);
+            self.observe_states(node);
             self.launch(NodeId(node as u32), &outbox);
             match node.checked_sub(1) {
                 None => self.sender_events.extend(outbox.events),
