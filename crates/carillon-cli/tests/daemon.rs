@@ -232,6 +232,12 @@ fn idle_clients_take_little_memory_and_delay_no_others() {
         move || (0..3000).filter_map(|at| misbehave(&path, at)).count()
     });
     assert!(crowd.join().expect("it does not panic") > 1000);
+    // The daemon has handled the crowd before the next client comes: its queue of connections is short.
+    let until = Instant::now() + Duration::from_secs(20);
+    while daemon.status()["refused"]["greedy"].as_u64() <= Some(1000) {
+        assert!(Instant::now() < until, "the daemon does not handle the crowd");
+        thread::sleep(Duration::from_millis(10));
+    }
     // The connections of this process were refused; another one is served.
     let reads = daemon.application("read", group, "reads");
     let mut outbound = bind(group).interface("lo").name("s").receivers(1).connect().expect("it connects");
@@ -242,7 +248,6 @@ fn idle_clients_take_little_memory_and_delay_no_others() {
     assert_eq!(reads.end(), "100");
     let (status, most) = (daemon.status(), daemon.megabytes());
     println!("{most} MB at most: {status}");
-    assert!(status["refused"]["greedy"].as_u64() > Some(1000), "{status}");
     assert!(most < 100, "{most} MB");
     daemon.stop();
 }

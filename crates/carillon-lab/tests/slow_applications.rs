@@ -88,3 +88,21 @@ fn errors_of_slow_applications_name_their_keys() {
         assert!(error.contains(expected), "{keys}: {error}");
     }
 }
+
+/// A message may be due while its host is busy with an earlier call or packet. The run must not repeat that instant.
+#[test]
+fn messages_that_are_due_wait_for_their_busy_host() {
+    for protocol in ["rmtp", "mtp", "mtp-2", "xtp", "ramp", "pf", "carillon"] {
+        // A call of 4.6 ms takes nearly all of the 5 ms between two messages.
+        let text = format!(
+            "name = \"x\"\n[network]\nkind = \"lan\"\nhost_call = \"4.6 ms\"\nhost_packet = \"0.1 ms\"\nport_queue = 1\n\
+             [group]\nreceivers = 3\nhelpers_if_any = true\n[protocol]\nname = \"{protocol}\"\nprofile = \"delivery\"\n\
+             [workload]\nmessages = 100\nmessage_bytes = 1000\nrate = \"200 packet/s\"\n[run]\nstep_limit = 200000\n"
+        );
+        let file = ScenarioFile::parse("x.toml", &text).unwrap_or_else(|error| panic!("{protocol}: {error}"));
+        let mut watch = Watch::default();
+        run_one(&Plan::new(&file).unwrap().runs[0], &mut watch)
+            .unwrap_or_else(|error| panic!("{protocol}: {error}"));
+        assert_eq!(watch.ready.len(), 100, "{protocol}");
+    }
+}

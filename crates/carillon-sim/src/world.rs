@@ -372,7 +372,10 @@ impl<N: Network, O: Observer> World<N, O> {
                         break timeout;
                     }
                 };
-                earliest(timeout, application.poll_timeout())
+                // An application that is due already waits for its host, which wakes the node when it is idle. A
+                // wake-up for it would be repeated at this instant without an end.
+                let due = application.poll_timeout().filter(|&at| at > self.now);
+                earliest(timeout, due)
             }
             None => {
                 self.senders_moved = true;
