@@ -173,7 +173,9 @@ fn metric_exists_only_where_its_needs_are_met() {
     let measured = "kind = \"lan\"\n[group]\nreceivers = 2\n[run]\nmeasure = [\"receivers\", \"nodes\"]";
     let relayed = format!("{graph}\n[run]\nmeasure = [\"nodes\"]");
     let helped = format!("{tree}\n[run]\nmeasure = [\"nodes\"]");
-    let runs: [(&str, &str); 9] = [
+    let competing =
+        format!("{graph}\n[competitor]\nkind = \"cubic\"\n[run]\nmeasure = [\"receivers\", \"queues\"]");
+    let runs: [(&str, &str); 10] = [
         (lan, "msaw"),
         (graph, "msaw"),
         (graph, "srm"),
@@ -183,6 +185,7 @@ fn metric_exists_only_where_its_needs_are_met() {
         (measured, "msaw"),
         (&relayed, "pgm"),
         (&helped, "prmp"),
+        (&competing, "msaw"),
     ];
     let given: BTreeSet<&str> =
         runs.iter().flat_map(|(network, protocol)| names(network, protocol)).collect();
