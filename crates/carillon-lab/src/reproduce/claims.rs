@@ -84,7 +84,7 @@ fn text(number: Number) -> String {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Rule {
-    /// Every value lies in this range, or outside it by a fifth at most.
+    /// Every value lies in this range: the numbers of the text, to half a unit of their last digit.
     About(f64, f64),
     /// Every value is this, to rounding.
     Exactly(f64),
@@ -157,9 +157,7 @@ impl Claim {
             pairs.filter(|(at, _)| (at + 1) % size != 0).map(|(at, pair)| (at, pair[0], pair[1]))
         };
         let (holds, note) = match self.rule {
-            Rule::About(low, high) => {
-                (each(&|value| value >= 0.8 * low && value <= 1.2 * high), "within a fifth")
-            }
+            Rule::About(low, high) => (each(&|value| (low..=high).contains(&value)), ""),
             Rule::Exactly(number) => (each(&|value| (value - number).abs() < 1e-9), ""),
             Rule::AtMost(most) => (each(&|value| value <= most), ""),
             Rule::AtLeast(least) => (each(&|value| value >= least), ""),
@@ -182,7 +180,10 @@ impl Claim {
             }
             Rule::Definition => (true, "the definition of the metric in docs/reference/metrics.md"),
         };
-        let mut note = note.to_owned();
+        let mut note = match self.rule {
+            Rule::About(low, high) => format!("from {low} to {high}, as exact as the text"),
+            _ => note.to_owned(),
+        };
         // What the source divides by is its agents' own measure of the round trip; by another one a
         // claim may read differently.
         let others = self.values.iter().filter_map(Values::by_propagation);
