@@ -328,7 +328,9 @@ fn a_machine_beyond_the_emission_limit_is_named_with_the_time() {
     assert!(said.contains("node n0, the sender of carillon, sent 11 datagrams"), "{said}");
     assert!(said.contains("in one event at 0.0"), "{said}");
     // Within one event steps are counted too.
-    assert!(matches!(run("step_limit = 10"), Err(RunError::Unfinished { .. })));
+    let error = run("step_limit = 10").unwrap_err();
+    assert!(matches!(error, RunError::Steps { .. }), "{error}");
+    assert!(error.to_string().contains("raise run.step_limit"), "{error}");
 }
 
 #[test]

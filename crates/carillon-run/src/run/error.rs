@@ -33,6 +33,18 @@ pub enum RunError {
         /// Messages offered.
         messages: u64,
     },
+    /// The senders had not finished at the limit of steps.
+    #[error(
+        "after {steps} simulation steps the senders had completed {done} of {messages} messages; raise run.step_limit or lower the loss"
+    )]
+    Steps {
+        /// Number of steps.
+        steps: u64,
+        /// Messages completed.
+        done: u64,
+        /// Messages offered.
+        messages: u64,
+    },
     /// A machine would emit without end.
     #[error(
         "node {node}, the {role} of {protocol}, sent {datagrams} datagrams and recorded {records} events in one event at {time} of simulated time, without an end in sight. This is a bug of the protocol; if it is intended, raise run.emission_limit"

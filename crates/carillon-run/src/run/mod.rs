@@ -124,6 +124,7 @@ pub fn simulate(
             return Err(RunError::Runaway { node, role, protocol, time, datagrams, records });
         }
     }
+    let steps = if spent { steps.max(scenario.step_limit) } else { steps };
     let done = !spent && (reason == StopReason::Done || ending.finished_at.is_some());
     RunResult::new(run, recorder, done, steps, supervisor.elapsed()).map(Some)
 }
@@ -141,10 +142,11 @@ impl RunResult {
         let scenario = &run.scenario;
         let (messages, totals) = recorder.into_messages();
         if !done && !scenario.keeps_unfinished {
-            return Err(RunError::Unfinished {
-                limit: scenario.time_limit,
-                done: messages.len() as u64,
-                messages: scenario.workload.messages * u64::from(scenario.senders),
+            let done = messages.len() as u64;
+            let messages = scenario.workload.messages * u64::from(scenario.senders);
+            return Err(match steps >= scenario.step_limit {
+                true => RunError::Steps { steps, done, messages },
+                false => RunError::Unfinished { limit: scenario.time_limit, done, messages },
             });
         }
         let (samples, nodes) = metrics::samples(scenario, &messages, totals);
