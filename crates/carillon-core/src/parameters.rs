@@ -21,6 +21,8 @@ pub struct Parameter {
     pub default: &'static str,
     /// Effect, and origin of the default.
     pub doc: &'static str,
+    /// Name in earlier releases. Settings may have it, and invitations do, so that both releases understand them.
+    pub former: Option<&'static str>,
 }
 
 /// Concatenates lists into an array of `N` entries, such as parameters that a protocol shares with others and its own
@@ -47,37 +49,50 @@ pub const fn joined<T: Copy, const N: usize>(lists: &[&[T]]) -> [T; N] {
 impl Parameter {
     /// Whole number within these bounds, both included.
     pub const fn count(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Count { min, max }, default, doc: "" }
+        Parameter { name, kind: Kind::Count { min, max }, default, doc: "", former: None }
     }
 
     /// Data size within these bounds in bytes, both included.
     pub const fn size(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Size { min, max }, default, doc: "" }
+        Parameter { name, kind: Kind::Size { min, max }, default, doc: "", former: None }
     }
 
     /// Rate, which may be none.
     pub const fn rate(name: &'static str, default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Rate, default, doc: "" }
+        Parameter { name, kind: Kind::Rate, default, doc: "", former: None }
     }
 
     /// Span of time.
     pub const fn span(name: &'static str, default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Span, default, doc: "" }
+        Parameter { name, kind: Kind::Span, default, doc: "", former: None }
     }
 
     /// Probability.
     pub const fn probability(name: &'static str, default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Probability, default, doc: "" }
+        Parameter { name, kind: Kind::Probability, default, doc: "", former: None }
     }
 
     /// Switch, true or false.
     pub const fn switch(name: &'static str, default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Switch, default, doc: "" }
+        Parameter { name, kind: Kind::Switch, default, doc: "", former: None }
     }
 
     /// Choice among these words.
     pub const fn choice(name: &'static str, words: &'static [&'static str], default: &'static str) -> Self {
-        Parameter { name, kind: Kind::Choice(words), default, doc: "" }
+        Parameter { name, kind: Kind::Choice(words), default, doc: "", former: None }
+    }
+
+    /// Name of the parameter in invitations.
+    pub const fn name_on_the_wire(&self) -> &'static str {
+        match self.former {
+            Some(former) => former,
+            None => self.name,
+        }
+    }
+
+    /// Adds the name that the parameter had in earlier releases.
+    pub const fn formerly(self, former: &'static str) -> Self {
+        Parameter { former: Some(former), ..self }
     }
 
     /// Adds the description.
@@ -224,7 +239,8 @@ impl Config {
         key: &str,
         value: &str,
     ) -> Result<(), ConfigError> {
-        let Some(parameter) = parameters.iter().find(|p| p.name == key) else {
+        let is_named = |p: &&Parameter| p.name == key || p.former == Some(key);
+        let Some(parameter) = parameters.iter().find(is_named) else {
             let names: Vec<_> = parameters.iter().map(|p| p.name).collect();
             return Err(ConfigError::UnknownKey { key: key.to_owned(), valid: names.join(", ") });
         };

@@ -51,6 +51,7 @@ impl MissedPolls {
 
 /// Parameter with the minimum time until a member has failed.
 pub const FAILURE_TIMEOUT: Parameter = Parameter {
+    former: None,
     name: "failure_timeout",
     kind: Kind::Span,
     default: "0 ms",

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
-    NodeId, ProtocolEntry, Role,
+    NodeId, Parameter, ProtocolEntry, Role,
 };
 use carillon_wire::session::{Attachment, MAX_PEERS, MemberRole, Name, Nonce, Settings};
 
@@ -310,7 +310,11 @@ impl SenderSessionConfig {
             return conflict("nobody says which datagrams come through".to_owned());
         }
         // Invitations carry the settings as text, which shares one datagram with the other fields.
-        let settings = Settings::encode(self.config.iter());
+        let name = |name: &'static str| {
+            let parameter = self.protocol.parameters.iter().find(|parameter| parameter.name == name);
+            parameter.map_or(name, Parameter::name_on_the_wire)
+        };
+        let settings = Settings::encode(self.config.iter().map(|(key, value)| (name(key), value)));
         if Settings::new(&settings).is_none() {
             return conflict(format!("the settings do not fit into {} bytes", Settings::MAX_LEN));
         }

@@ -334,7 +334,7 @@ pub struct World {
 
 impl World {
     pub fn new(sender: SenderSession, messages: u64) -> World {
-        World {
+        let mut world = World {
             now: Time::ZERO,
             sender,
             sender_dead: false,
@@ -355,7 +355,10 @@ impl World {
             rng: Seeds::new(3).stream("loss"),
             flying: BTreeMap::new(),
             serial: 0,
-        }
+        };
+        // A test may call the sender itself before the world runs.
+        world.observe_states(0);
+        world
     }
 
     /// Adds a receiver; its node is one above its index.

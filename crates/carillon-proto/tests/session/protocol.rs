@@ -33,12 +33,13 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
+        former: None,
         name: "limit",
         kind: Kind::Count { min: 1, max: 1_000_000 },
         default: "50",
         doc: "repetitions",
     },
-    Parameter { name: "wait", kind: Kind::Span, default: "20 ms", doc: "time between them" },
+    Parameter { former: None, name: "wait", kind: Kind::Span, default: "20 ms", doc: "time between them" },
 ];
 
 const NUMBER: u8 = 200;

@@ -176,7 +176,7 @@ fn parameter((name, kind, default, words): &(String, String, String, Vec<String>
         "choice" => Kind::Choice(Box::leak(words()?.into_boxed_slice())),
         other => return Err(PyValueError::new_err(format!("no kind of parameter {other:?}"))),
     };
-    let parameter = Parameter { name: word(name)?, kind, default: word(default)?, doc: "" };
+    let parameter = Parameter { former: None, name: word(name)?, kind, default: word(default)?, doc: "" };
     parameter.parse(default).map_err(|error| PyValueError::new_err(error.to_string()))?;
     Ok(parameter)
 }

@@ -36,18 +36,20 @@ static FORMAT: Format = Format { name: "test-tree", fuzzed, read, summary, golde
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
+        former: None,
         name: "window",
         kind: Kind::Count { min: 1, max: 1000 },
         default: "8",
         doc: "messages that not all have",
     },
     Parameter {
+        former: None,
         name: "limit",
         kind: Kind::Count { min: 1, max: 1_000_000 },
         default: "50",
         doc: "repairs in vain",
     },
-    Parameter { name: "wait", kind: Kind::Span, default: "20 ms", doc: "time between them" },
+    Parameter { former: None, name: "wait", kind: Kind::Span, default: "20 ms", doc: "time between them" },
 ];
 
 fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn Machine>, ConfigError> {

@@ -28,6 +28,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("packets that may be in flight beyond the capacity of the paths"),
     Parameter::rate("rate", "0").doc("of data and repairs, at most; 0: what the paths carry"),
     Parameter::choice("congestion", &CONTROLLER_NAMES, CONTROLLER_NAMES[0])
+        .formerly("control")
         .doc("controller that finds the rate; the page \"Which congestion control?\" compares them"),
     Parameter::span("timeout", "50 ms").doc("for an answer, until round trips are known; then by RFC 6298"),
     TIMEOUT_MIN,

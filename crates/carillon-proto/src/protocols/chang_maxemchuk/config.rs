@@ -10,6 +10,7 @@ use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, TokenWatch};
 /// Parameters in the order of the protocol's page.
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
+        former: None,
         name: "resilience",
         kind: Kind::Count { min: 0, max: 255 },
         default: "1",
@@ -17,24 +18,28 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         was acknowledged; this many sites may fail while a majority lives",
     },
     Parameter {
+        former: None,
         name: "transfer_every",
         kind: Kind::Count { min: 1, max: 64 },
         default: "1",
         doc: "acknowledgments a token site gives until it passes the token on (the source's token passing rate; it suggests 1)",
     },
     Parameter {
+        former: None,
         name: "window",
         kind: Kind::Count { min: 1, max: 64 },
         default: "1",
         doc: "messages of one source that may be unacknowledged; 1 is the source's stop-and-wait",
     },
     Parameter {
+        former: None,
         name: "buffer",
         kind: Kind::Count { min: 1, max: 65_536 },
         default: "256",
         doc: "messages that may wait for a slow application; then the site takes nothing new, and the token waits for it",
     },
     Parameter {
+        former: None,
         name: "retries",
         kind: Kind::Count { min: 1, max: 1_000_000 },
         default: "10",
@@ -42,36 +47,42 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     },
     FAILURE_TIMEOUT,
     Parameter {
+        former: None,
         name: "message_timeout",
         kind: Kind::Span,
         default: "100 ms",
         doc: "a source repeats a message that is not acknowledged; a site that waits for the token asks for it after this and idle_timeout",
     },
     Parameter {
+        former: None,
         name: "transfer_timeout",
         kind: Kind::Span,
         default: "30 ms",
         doc: "a token site repeats a transfer that is not accepted; longer than confirm_timeout",
     },
     Parameter {
+        former: None,
         name: "request_timeout",
         kind: Kind::Span,
         default: "20 ms",
         doc: "a site asks again for what it misses",
     },
     Parameter {
+        former: None,
         name: "confirm_timeout",
         kind: Kind::Span,
         default: "10 ms",
         doc: "a new token site with nothing to acknowledge waits so long before it passes the token on, for what is to be committed, or confirms",
     },
     Parameter {
+        former: None,
         name: "reform_timeout",
         kind: Kind::Span,
         default: "50 ms",
         doc: "a packet of the reformation is repeated; up to `retries` times, then its addressee is done without",
     },
     Parameter {
+        former: None,
         name: "tail",
         kind: Kind::Choice(&["confirm", "none"]),
         default: "confirm",
@@ -79,6 +90,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         member that is missing the last messages detects it with the next one",
     },
     Parameter {
+        former: None,
         name: "idle_timeout",
         kind: Kind::Span,
         default: "200 ms",

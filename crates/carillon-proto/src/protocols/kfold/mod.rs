@@ -27,12 +27,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     parameters: &[
         Parameter {
+            former: None,
             name: "copies",
             kind: Kind::Count { min: 1, max: 1000 },
             default: "2",
             doc: "how often each message is sent",
         },
         Parameter {
+            former: None,
             name: "interval",
             kind: Kind::Span,
             default: "1 ms",

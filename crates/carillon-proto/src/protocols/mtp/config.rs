@@ -109,56 +109,70 @@ const SHARES: u64 = MAX_OWED_HISTORIES + 2;
 const MIN_SPREAD_RETENTION: u16 = 5;
 
 const HEARTBEAT: Parameter = Parameter {
+    former: None,
     name: "heartbeat",
     kind: Kind::Span,
     default: "200 ms",
     doc: "time unit of the web: interval of retries, and in which the window is sent (RFC 1301: at least 160 to 200 ms, for hosts of 1 MIPS)",
 };
 const WINDOW: Parameter = Parameter {
+    former: None,
     name: "window",
     kind: Kind::Count { min: 1, max: 65_535 },
     default: "20",
     doc: "data packets, repairs included, that one member sends per heartbeat (RFC 1301: at most 17 to 20)",
 };
 const RETENTION: Parameter = Parameter {
+    former: None,
     name: "retention",
     kind: Kind::Count { min: 1, max: 65_535 },
     default: "3",
     doc: "heartbeats for which data can be repaired, and number of retries (RFC 1301: at least 3, in internets 5)",
 };
 const NAK_SPREADING: Parameter = Parameter {
+    former: None,
     name: "nak_spreading",
     kind: Kind::Choice(&["off", "on"]),
     default: "off",
     doc: "on: a member waits 0 to retention - 2 heartbeats at random before a NAK (RFC 1301, for internets)",
 };
 const MESSAGE_PACKETS: Parameter = Parameter {
+    former: None,
     name: "message_packets",
     kind: Kind::Count { min: 1, max: 1024 },
     default: "1",
     doc: "maximum data packets of an MTP message; each carries one message of the application, and all of them share a token",
 };
 const QUEUE: Parameter = Parameter {
+    former: None,
     name: "queue",
     kind: Kind::Count { min: 1, max: 65_536 },
     default: "12",
     doc: "messages of the application that a member may have outstanding (Carillon's)",
 };
 const ANNOUNCE: Parameter = Parameter {
+    former: None,
     name: "announce",
     kind: Kind::Choice(&["heartbeat", "prompt"]),
     default: "heartbeat",
     doc: "heartbeat: a decision of the master travels with its next packet, at least one per heartbeat (RFC 1301); prompt: in a packet at once (Carillon's)",
 };
-const HIBERNATION: Parameter =
-    Parameter { name: "hibernation", kind: Kind::Span, default: "1 s", doc: "heartbeat of an idle web" };
+const HIBERNATION: Parameter = Parameter {
+    former: None,
+    name: "hibernation",
+    kind: Kind::Span,
+    default: "1 s",
+    doc: "heartbeat of an idle web",
+};
 const HISTORY: Parameter = Parameter {
+    former: None,
     name: "history",
     kind: Kind::Count { min: 1, max: 65_536 },
     default: "1024",
     doc: "messages of the application that a member keeps for others, and that it takes ahead of a gap (Carillon's)",
 };
 const STREAMS: Parameter = Parameter {
+    former: None,
     name: "streams",
     kind: Kind::Count { min: 1, max: 255 },
     default: "1",
@@ -181,6 +195,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     HISTORY,
     STREAMS,
     Parameter {
+        former: None,
         name: "master",
         kind: Kind::Count { min: 0, max: 255 },
         default: "0",
@@ -201,18 +216,21 @@ pub(super) const MTP2_PARAMETERS: &[Parameter] = &[
     HISTORY,
     MTP2_STREAMS,
     Parameter {
+        former: None,
         name: "resilience",
         kind: Kind::Count { min: 0, max: 31 },
         default: "1",
         doc: "members besides the master that hold a message before it is accepted, so that as many crashes lose nothing (Carillon's)",
     },
     Parameter {
+        former: None,
         name: "vote_interval",
         kind: Kind::Span,
         default: "100 ms",
         doc: "interval of repeated packets in the election of a master (Carillon's)",
     },
     Parameter {
+        former: None,
         name: "migrate_after",
         kind: Kind::Count { min: 0, max: 1 << 32 },
         default: "0",

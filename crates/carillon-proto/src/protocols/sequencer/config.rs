@@ -60,30 +60,35 @@ pub(super) const MAX_FETCHED_HISTORIES: u64 = 4;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
+        former: None,
         name: "resilience",
         kind: Kind::Count { min: 0, max: 31 },
         default: "1",
         doc: "r: members besides the sequencer that hold a message before it is accepted; r crashes are survived while a majority lives; 0 is the form of the source, which does not replace a crashed sequencer (Amoeba: 0 to 31)",
     },
     Parameter {
+        former: None,
         name: "method",
         kind: Kind::Choice(&["auto", "pb", "bb"]),
         default: "auto",
         doc: "pb: a message goes to the sequencer, which sends it to the group (the source); bb: it goes to the group, and the sequencer sends its sequence number (Amoeba); auto: bb from the size large on",
     },
     Parameter {
+        former: None,
         name: "large",
         kind: Kind::Size { min: 0, max: 1 << 32 },
         default: "10000 byte",
         doc: "minimum size for bb with method auto (Amoeba)",
     },
     Parameter {
+        former: None,
         name: "window",
         kind: Kind::Count { min: 1, max: 64 },
         default: "1",
         doc: "maximum number of outstanding messages of a member (1 in Amoeba)",
     },
     Parameter {
+        former: None,
         name: "history",
         kind: Kind::Count { min: 4, max: 65_536 },
         default: "128",
@@ -91,36 +96,42 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         all members, it stops and synchronises (128 in Amoeba)",
     },
     Parameter {
+        former: None,
         name: "request_timeout",
         kind: Kind::Span,
         default: "100 ms",
         doc: "time after which a message not yet delivered to its own source is sent to the sequencer again; doubled at most twice without progress (1 s in Amoeba)",
     },
     Parameter {
+        former: None,
         name: "retrans_interval",
         kind: Kind::Span,
         default: "50 ms",
         doc: "interval of repeated requests for a missing message (50 ms in Amoeba)",
     },
     Parameter {
+        former: None,
         name: "sync_interval",
         kind: Kind::Span,
         default: "100 ms",
         doc: "idle time after which the sequencer polls members not known to be complete, and the interval of further polls (100 ms in Amoeba while the history is full)",
     },
     Parameter {
+        former: None,
         name: "alive_interval",
         kind: Kind::Span,
         default: "0 ms",
         doc: "in an idle group, interval at which members check that the sequencer is alive; 0: only members that wait for something check (10 s in Amoeba)",
     },
     Parameter {
+        former: None,
         name: "vote_interval",
         kind: Kind::Span,
         default: "100 ms",
         doc: "interval of repeated packets in an election (2 s in Amoeba)",
     },
     Parameter {
+        former: None,
         name: "tries",
         kind: Kind::Count { min: 1, max: 1000 },
         default: "10",
