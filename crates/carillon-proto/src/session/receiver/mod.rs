@@ -72,8 +72,8 @@ pub const RECEIVER_STATES: &[States] = &[
 
 /// Session at a receiver: it answers an invitation, receives through the protocol's machine, and reports.
 ///
-/// Among peers it can offer messages too, and is then also a [`Sender`]. Such a member reports once its own messages
-/// are complete.
+/// Among peers it can offer messages too, and is then also a [`Sender`](carillon_core::Sender). Such a member reports
+/// once its own messages are complete.
 ///
 /// The application tells its progress with [`progress`](Self::progress), and the end with [`report`](Self::report).
 /// Until then messages are delivered as the protocol yields them.

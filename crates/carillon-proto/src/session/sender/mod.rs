@@ -69,10 +69,10 @@ pub const SENDER_STATES: &[States] = &[
 
 /// Session at a sender: it gathers receivers, sends through the protocol's machine, and collects reports.
 ///
-/// Among peers it is also a member and a [`Receiver`], and the host takes its deliveries.
+/// Among peers it is also a member and a [`Receiver`](carillon_core::Receiver), and the host takes its deliveries.
 ///
-/// It invites from [`start`](Machine::start) on. Until gathering ends, [`offer`](Sender::offer) returns
-/// [`OfferError::Full`](carillon_core::OfferError::Full).
+/// It invites from [`start`](carillon_core::Machine::start) on. Until gathering ends,
+/// [`offer`](carillon_core::Sender::offer) returns [`OfferError::Full`](carillon_core::OfferError::Full).
 #[derive(Debug)]
 pub struct SenderSession {
     config: SenderSessionConfig,
