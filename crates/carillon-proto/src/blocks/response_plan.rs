@@ -1,6 +1,6 @@
 //! Schedule of polls by which responses arrive no faster than a node can process them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use carillon_core::Time;
@@ -16,10 +16,9 @@ pub struct ResponsePlan {
     epoch: u64,
     /// Maximum number of responses per epoch.
     quota: u32,
-    /// Epoch of the first count.
-    first: u64,
-    /// Responses expected by epoch; epochs beyond the list have none.
-    counts: VecDeque<u32>,
+    /// Responses expected by epoch, in epochs that are not over. There may be very many epochs in a round-trip time, so
+    /// the ones without responses have no entry.
+    counts: BTreeMap<u64, u32>,
     /// Planned poll of each child.
     plans: Vec<Option<Planned>>,
     /// Plans by the time to send the poll.
@@ -49,8 +48,7 @@ impl ResponsePlan {
             // end.
             epoch: u64::try_from(epoch.as_nanos()).unwrap_or(u64::MAX).max(1),
             quota: quota.max(1),
-            first: 0,
-            counts: VecDeque::new(),
+            counts: BTreeMap::new(),
             plans: vec![None; children],
             by_time: BTreeSet::new(),
             by_epoch: BTreeSet::new(),
@@ -191,8 +189,7 @@ impl ResponsePlan {
 
     /// Number of responses expected in an epoch.
     pub fn expected(&self, epoch: u64) -> u32 {
-        let at = epoch.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        at.and_then(|at| self.counts.get(at)).copied().unwrap_or_default()
+        self.counts.get(&epoch).copied().unwrap_or_default()
     }
 
     /// Number of epochs with a count.
@@ -205,9 +202,7 @@ impl ResponsePlan {
         let Some(plan) = self.plans.get(child).copied().flatten() else { return };
         self.take(child);
         // Counts of past epochs are dropped, and the plan may belong to one of them.
-        if let Some(at) = plan.epoch.checked_sub(self.first)
-            && let Some(count) = self.counts.get_mut(at as usize)
-        {
+        if let Some(count) = self.counts.get_mut(&plan.epoch) {
             *count = count.saturating_sub(1);
         }
     }
@@ -221,12 +216,11 @@ impl ResponsePlan {
 
     /// Epoch in which the response to a poll sent now arrives. Forgets past epochs.
     fn target(&mut self, now: Time, round_trip: Duration) -> u64 {
-        // A past epoch limits no plan. Dropping the counts bounds the list by the round-trip times and the number of
-        // plans.
+        // A past epoch limits no plan. Dropping the counts bounds the map by the number of plans in a round-trip time.
         let current = now.as_nanos() / self.epoch;
-        let past = current.saturating_sub(self.first).min(self.counts.len() as u64);
-        self.counts.drain(..past as usize);
-        self.first = current;
+        while self.counts.first_key_value().is_some_and(|(&epoch, _)| epoch < current) {
+            self.counts.pop_first();
+        }
         (now + round_trip).as_nanos() / self.epoch
     }
 
@@ -238,12 +232,7 @@ impl ResponsePlan {
     }
 
     fn count(&mut self, epoch: u64) {
-        // The epoch is not a past one: the callers search from `target`, which has set `first` to the present epoch.
-        let at = (epoch - self.first) as usize;
-        if at >= self.counts.len() {
-            self.counts.resize(at + 1, 0);
-        }
-        self.counts[at] += 1;
+        *self.counts.entry(epoch).or_default() += 1;
     }
 }
 
@@ -272,6 +261,13 @@ mod tests {
         assert_eq!((plan.is_due(at(105), 3), plan.is_due(at(106), 3)), (false, true));
         plan.plan(at(100), 0, ms(4));
         assert_eq!(plan.len(), 7, "one poll for each child at most");
+    }
+
+    #[test]
+    fn plan_with_many_epochs_in_a_round_trip_stays_small() {
+        let mut plan = ResponsePlan::new(5, Duration::from_nanos(1), 1);
+        plan.plan_all(at(0), |child| Duration::from_secs(1000 + child as u64));
+        assert_eq!((plan.len(), plan.span()), (5, 5));
     }
 
     #[test]
