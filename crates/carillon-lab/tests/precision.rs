@@ -127,9 +127,18 @@ fn wrong_precisions_are_refused_with_their_keys() {
             vec![PRECISION[0], ("run.precision_of", r#"["speed"]"#)],
             "`run.precision_of` \"speed\" is no metric",
         ),
-        (vec![PRECISION[0], PRECISION[1], ("run.replications", "3")], "`run.replications` is 3"),
     ] {
         let error = file.with_all(&settings).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// A caller may want fewer runs than the precision asks for, as a notebook does for a quick look.
+#[test]
+fn fewer_replications_than_its_least_number_are_all_made() {
+    let file = ScenarioFile::parse("precision.toml", SCENARIO).unwrap();
+    let file = file.with_all(&[PRECISION[0], PRECISION[1], ("run.replications", "3")]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    sweep(&file, dir.path(), 2, Existing::Keep, usize::MAX).unwrap();
+    assert_eq!(means(&text(dir.path(), "runs.csv"), "5", "throughput_bps").len(), 3);
 }

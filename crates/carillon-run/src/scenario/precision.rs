@@ -15,7 +15,7 @@ pub struct Precision {
 }
 
 impl Precision {
-    /// Runs that every point has: the interval of fewer runs is often narrow by chance.
+    /// Runs that a point has before it may end early: the interval of fewer runs is often narrow by chance.
     pub const MIN_RUNS: u32 = 4;
 
     /// Checks the keys of a scenario. The error has the key and what is wrong with it.
@@ -42,14 +42,6 @@ impl Precision {
                 "run.precision_of",
                 format!("{unknown:?} is no metric: the metrics have a page in the reference"),
             ));
-        }
-        if run.replications < Self::MIN_RUNS {
-            let what = format!(
-                "is {}: with run.precision a point has at least {} runs, and run.replications is their largest number",
-                run.replications,
-                Self::MIN_RUNS
-            );
-            return Err(("run.replications", what));
         }
         Ok(())
     }
