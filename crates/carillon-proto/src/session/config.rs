@@ -278,7 +278,7 @@ impl SenderSessionConfig {
             Gather::Silent(_) if self.has_roster() || self.protocol.confirms(&self.config) => {
                 let name = self.protocol.name;
                 return conflict(format!(
-                    "one way nobody answers, and {name} with these settings waits for answers"
+                    "no receiver of a one-way session answers, and {name} with these settings waits for answers"
                 ));
             }
             Gather::Count(_)
@@ -307,7 +307,7 @@ impl SenderSessionConfig {
         // The JOIN states which datagrams of the sender arrived. Paths between members are not tried, and a silent
         // receiver sends no JOIN.
         if !self.sizes.is_empty() && (self.has_roster() || matches!(self.gather, Gather::Silent(_))) {
-            return conflict("nobody says which datagrams come through".to_owned());
+            return conflict("a session one way or among peers has one size of datagrams: no receiver reports which sizes arrive".to_owned());
         }
         // Invitations carry the settings as text, which shares one datagram with the other fields.
         let name = |name: &'static str| {

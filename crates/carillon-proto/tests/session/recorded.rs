@@ -151,3 +151,21 @@ fn a_sender_understands_the_recorded_receiver() {
     assert_eq!(machine.members().len(), 1);
     assert_eq!(machine.members()[0].name, "a");
 }
+
+/// Names of the settings in an invitation.
+fn invited_settings(bytes: &[u8]) -> Option<Vec<String>> {
+    match Packet::parse(bytes).ok()?.body {
+        Body::Invite(invite) => Some(invite.settings.pairs().map(|(name, _)| name.to_owned()).collect()),
+        _ => None,
+    }
+}
+
+/// A receiver refuses an invitation with a setting that it does not know, so a receiver of the recorded release
+/// understands this one's sender only if no setting is new or renamed.
+#[test]
+fn invitations_have_the_recorded_settings() {
+    let recorded = conversation().iter().find_map(|one| invited_settings(&one.bytes)).expect("an INVITE");
+    let sent = wake(&mut new_sender(), Time::ZERO).sent;
+    let own = sent.iter().find_map(|(_, bytes)| invited_settings(bytes)).expect("an INVITE");
+    assert_eq!(own, recorded);
+}

@@ -173,7 +173,7 @@ fn steps_between_questions(scenario: &Scenario) -> u64 {
 /// Number of events between two questions, roughly, if each step has one event at each host.
 const MAX_EVENTS_BETWEEN_QUESTIONS: u64 = 1 << 18;
 
-/// The recorder, what the run ends by, and whoever else watches.
+/// Observers of a run: the recorder, the condition of its end, and the observer of the caller.
 struct RunObserver<'a> {
     scenario: &'a Scenario,
     recorder: Recorder,

@@ -10,6 +10,8 @@ use carillon_core::{
 use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, Outage, SingleLoss, Topology};
 
+use super::recorder::EventRecorder;
+
 const GROUP: GroupId = GroupId(0);
 
 /// Sends given datagrams at the start and records received ones; as a relay it follows a rule.
@@ -50,16 +52,6 @@ impl Relay for Talker {
         self.say.extend(own.map(|own| (own, 1000)));
         verdict
     }
-}
-
-#[derive(Debug, Default)]
-struct EventRecorder(Vec<TraceEvent>);
-
-impl Observer for EventRecorder {
-    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        self.0.push(TraceEvent { time, node, event: event.clone() });
-    }
-    fn datagram(&mut self, _: Time, _: NodeId, _: &Dest, _: &Bytes) {}
 }
 
 /// 0 - 1 - 2 - 3 with 4 at 1 and 5 at 2; 10 ms a link; all but the routers 1 and 2 are members.

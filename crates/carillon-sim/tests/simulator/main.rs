@@ -7,5 +7,6 @@ mod lan;
 mod ports;
 mod queue;
 mod radio;
+mod recorder;
 mod runaway;
 mod world;

@@ -7,18 +7,11 @@ use carillon_core::{
 };
 use carillon_sim::{Arrival, LanConfig, Network, Radio, RadioConfig};
 
+use super::recorder::EventRecorder;
+
 const GROUP: Dest = Dest::group(GroupId(0));
 /// Bit times of the smallest frame, which carries a datagram of up to 46 bytes.
 const SMALL: u64 = 512;
-
-#[derive(Default)]
-struct EventRecorder(Vec<TraceEvent>);
-
-impl Observer for EventRecorder {
-    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        self.0.push(TraceEvent { time, node, event: event.clone() });
-    }
-}
 
 /// Channel with a record of its events. Times are bit times at 1 Mbit/s.
 struct RadioFixture {

@@ -71,7 +71,7 @@ pub const SENDER_STATES: &[States] = &[
 ///
 /// Among peers it is also a member and a [`Receiver`](carillon_core::Receiver), and the host takes its deliveries.
 ///
-/// It invites from [`start`](carillon_core::Machine::start) on. Until gathering ends,
+/// Invitations begin with [`start`](carillon_core::Machine::start). Until gathering ends,
 /// [`offer`](carillon_core::Sender::offer) returns [`OfferError::Full`](carillon_core::OfferError::Full).
 #[derive(Debug)]
 pub struct SenderSession {

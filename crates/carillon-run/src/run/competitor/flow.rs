@@ -1,8 +1,8 @@
 //! Flow of TCP's kind as laboratory traffic: window of CUBIC (RFC 9438), an acknowledgment for each packet, loss by
 //! packet numbers (RFC 9002, section 6.1.1), and the timeout of RFC 6298.
 //!
-//! It carries no data: each packet has a new number, and a lost one is not repeated. Its packets and acknowledgments
-//! are not paced. Left out: delayed acknowledgments and HyStart++.
+//! The flow carries no data: each packet has a new number, and a lost one is not repeated. Packets and acknowledgments
+//! are not paced. Delayed acknowledgments and HyStart++ are left out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
