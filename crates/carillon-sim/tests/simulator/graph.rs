@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
-    Bytes, Dest, DropReason, Event, GroupId, Machine, MessageId, NodeId, Observer, PortId, PortSet, Received,
-    Relay, Scope, Seeds, Time, TraceEvent, Transmit, Verdict,
+    Dest, DropReason, Event, GroupId, Machine, MessageId, NodeId, PortId, PortSet, Received, Relay, Scope,
+    Seeds, Time, Transmit, Verdict,
 };
 use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, Outage, SingleLoss, Topology};

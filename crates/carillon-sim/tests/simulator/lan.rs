@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, Probability, Seeds, Time, TraceEvent, Transmit,
+    BitRate, Bytes, Dest, Event, GroupId, NodeId, Probability, Seeds, Time, TraceEvent, Transmit,
 };
 use carillon_sim::{Arrival, Lan, LanConfig, Network};
 use proptest::prelude::*;

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{
-    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, Seeds, Time, TraceEvent, Transmit,
-};
+use carillon_core::{BitRate, Bytes, Dest, Event, GroupId, NodeId, Seeds, Time, TraceEvent, Transmit};
 use carillon_sim::{Arrival, LanConfig, Network, Radio, RadioConfig};
 
 use super::recorder::EventRecorder;
