@@ -148,6 +148,33 @@ def on_the_wire(binary, directory, path):
             ip("netns", "del", name)
 
 
+def over_udp(datagrams, path, port):
+    """A capture with these payloads in UDP between these ports."""
+    packets = []
+    for source, destination, payload in datagrams:
+        payload = bytes.fromhex(payload.replace(":", ""))
+        packets.append((source, destination, (struct.pack(">HHHH", port, port, 8 + len(payload), 0) + payload).hex()))
+    over_ip(packets, path, 17)
+
+
+def handed_over(binary, directory):
+    """What is wrong with our dissector on its own port: PGM is to be PGM, the session Carillon's, and other bytes nothing of both."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "packaging", "wireshark", "carillon.lua")
+    path = os.path.join(directory, "over-udp.pcap")
+    pgm = capture(binary, directory, "pgm", ["loss.p=0.05"])
+    session = ["ca030001" + "80000001" + "00" * 40, "ca010301" + "80000001" + "00" * 40]
+    session = [("10.0.0.1", "10.0.0.2", payload) for payload in session]
+    other = [("10.0.0.1", "10.0.0.2", payload) for payload in ("00" * 20 + "01", "47" * 60, pgm[0][2][:-2] + "ff")]
+    wrong = []
+    for datagrams, expected in ((pgm, "PGM"), (session, "Carillon"), (other, "UDP")):
+        over_udp(datagrams, path, 7654)
+        text = tshark("-X", f"lua_script:{script}", "-r", path, "-T", "fields", "-e", "_ws.col.Protocol")
+        found = text.split()
+        wrong += [f"packet {number} is {one} instead of {expected}" for number, one in enumerate(found, 1) if one != expected]
+        wrong += [] if len(found) == len(datagrams) > 0 else [f"{len(found)} of {len(datagrams)} packets"]
+    return wrong
+
+
 def misunderstood(path, protocol):
     """How many packets there are, of which kinds, and what is wrong with some."""
     checksum = {"xtp": [], "pgm": ["-o", "pgm.check_checksum:TRUE"]}[protocol]
@@ -195,6 +222,9 @@ def main():
             failed += wrong
             if not kinds:
                 failed.append(f"{protocol}, {what}: nothing was captured")
+        wrong = handed_over(binary, directory)
+        print(f"our dissector beside others: {len(wrong)} complaints")
+        failed += wrong
         path = os.path.join(directory, "wire.pcapng")
         if os.geteuid() == 0 and on_the_wire(binary, directory, path):
             kinds, wrong = misunderstood(path, "xtp")

@@ -794,7 +794,25 @@ local function kind_of(tvb)
   return second == 1 and "plain" or nil
 end
 
+-- Whether a datagram is a packet of PGM, which has no envelope: a known type of version 0, and a checksum that is right.
+local PGM_TYPES = { [0] = true, [1] = true, [2] = true, [4] = true, [5] = true, [8] = true, [9] = true, [10] = true, [12] = true, [13] = true }
+local function is_pgm(tvb)
+  local len = tvb:captured_len()
+  if len < 16 or len < tvb:reported_len() or not PGM_TYPES[tvb(4, 1):uint()] then return false end
+  local sum = 0
+  for at = 0, len - 2, 2 do sum = sum + tvb(at, 2):uint() end
+  if len % 2 == 1 then sum = sum + tvb(len - 1, 1):uint() * 256 end
+  while sum > 0xFFFF do sum = sum % 0x10000 + math.floor(sum / 0x10000) end
+  return sum == 0xFFFF and tvb(6, 2):uint() ~= 0
+end
+
 function carillon.dissector(tvb, pinfo, root)
+  -- What is not Carillon's is handed over: PGM to its own dissector, and what begins otherwise to Wireshark.
+  if kind_of(tvb) == nil and is_pgm(tvb) then
+    return DissectorTable.get("ip.proto"):get_dissector(113):call(tvb, pinfo, root)
+  end
+  local first = tvb:captured_len() > 0 and tvb(0, 1):uint()
+  if first ~= MAGIC and first ~= SEAL_MAGIC then return 0 end
   pinfo.cols.protocol = "Carillon"
   local tree = root:add(carillon, tvb())
   local c = setmetatable({ tvb = tvb, at = 0, tree = tree, pinfo = pinfo, said = "Carillon" }, Cursor)
