@@ -15,8 +15,19 @@ pub trait AddressBook: Debug + Send + Sync {
     /// address.
     fn node_at(&self, address: IpAddr) -> Option<NodeId>;
 
+    /// Node at the group's port of an address. Programs that take part in a protocol by its standard alone receive
+    /// unicast there.
+    fn listener_at(&self, address: IpAddr) -> Option<NodeId> {
+        self.node_at(address)
+    }
+
     /// Address of a group.
     fn of_group(&self, group: GroupId) -> IpAddr;
+
+    /// UDP port of the group; `None` where packets have no UDP header, as in the simulator.
+    fn port(&self) -> Option<u16> {
+        None
+    }
 }
 
 /// Shared [`AddressBook`]; [`NumberedAddresses`] by default.

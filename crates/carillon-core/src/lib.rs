@@ -53,7 +53,7 @@ pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
     AssociationReader, Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, OneWay, Order,
-    ProtocolEntry, RawIp, UnicastEquivalent,
+    PlainPacket, PlainSessions, ProtocolEntry, RawIp, SourceKey, UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
 pub use role::Role;

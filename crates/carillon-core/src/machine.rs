@@ -207,6 +207,12 @@ pub trait Receiver: Machine {
     /// can model a slow one.
     fn poll_delivery(&mut self) -> Option<Delivery>;
 
+    /// Returns true if every message that is known to exist was received or is finally lost. A protocol that never
+    /// knows returns false.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
     /// Supplies a [withheld](Sender::withhold) message that the host already has. The machine delivers it in its
     /// turn, as if it had been received. Protocols without withheld messages ignore it. Drain afterwards.
     fn supply(&mut self, _now: Time, _message: MessageId, _payload: Bytes) {}

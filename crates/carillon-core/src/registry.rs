@@ -52,6 +52,8 @@ pub struct ProtocolEntry {
     /// Reader of the association of a datagram, if a group may have several sources, each with an association of its
     /// own.
     pub many_sources: Option<AssociationReader>,
+    /// Plain sessions, as other implementations of the protocol's standard hold them; `None` if there are none.
+    pub plain: Option<&'static PlainSessions>,
     /// Use of addressed helpers.
     pub helpers: Helpers,
     /// Bytes that data packets add to a payload, with these settings.
@@ -94,6 +96,45 @@ pub struct ProtocolEntry {
 
 /// Reader of the association of a datagram; `None` if it has none.
 pub type AssociationReader = fn(&[u8]) -> Option<AssociationId>;
+
+/// Plain sessions: without the opening exchange of Carillon, and with messages that are the application's bytes. They
+/// interoperate with other implementations of the protocol's standard.
+#[derive(Debug)]
+pub struct PlainSessions {
+    /// Settings that differ from `delivery_settings`, as key and value.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// Parameter with the protocol's own port, which is not that of UDP.
+    pub port: &'static str,
+    /// Parameter with the time for which a sender stays after its last message.
+    pub linger: &'static str,
+    /// Reader of a datagram before any machine handles it; `None` if no source sends it.
+    pub read: fn(&[u8], &Config) -> Option<PlainPacket>,
+    /// Constructor of a sender.
+    pub sender: Build<()>,
+    /// Constructor of the receiver of one source.
+    pub receiver: Build<SourceKey>,
+}
+
+/// Number by which a standard distinguishes the sources of a host, such as the transport session identifier of PGM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceKey(pub u64);
+
+impl fmt::Display for SourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Contents of a source's datagram that a host reads before any machine handles it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlainPacket {
+    /// The source.
+    pub source: SourceKey,
+    /// True if reception may begin with this packet.
+    pub opens: bool,
+    /// True if the source announces its end.
+    pub ends: bool,
+}
 
 /// Transport of packets directly over IP.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +186,7 @@ impl ProtocolEntry {
         overheard_with: None,
         marks_originals: true,
         many_sources: None,
+        plain: None,
         helpers: Helpers::None,
         header_bytes: |_| HeaderBytes::all(0),
         networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
@@ -255,8 +297,8 @@ impl HostValue {
     }
 }
 
-/// Constructor of the machine of one role at one node.
-pub type Build = fn(Role, &BuildContext, &Config) -> Result<Box<dyn Machine>, ConfigError>;
+/// Constructor of the machine of one role at one node, or of another one that `R` describes.
+pub type Build<R = Role> = fn(R, &BuildContext, &Config) -> Result<Box<dyn Machine>, ConfigError>;
 
 /// Order in which the members of a group deliver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

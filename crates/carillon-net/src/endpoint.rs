@@ -37,6 +37,8 @@ pub struct EndpointConfig {
     pub ttl: u8,
     /// Joins the group and receives its datagrams. A sender that needs only unicast answers does not join.
     pub listen: bool,
+    /// Port of the unicast socket; 0 selects a free one. Where a standard names the port, other programs send there.
+    pub port: u16,
     /// Share of arriving datagrams that the fault injector drops.
     pub drop: Probability,
     /// Seeds of the fault injector.
@@ -61,6 +63,7 @@ impl EndpointConfig {
             fallback: Fallback::Loopback,
             ttl: 16,
             listen: false,
+            port: 0,
             drop: Probability::ZERO,
             seeds: Seeds::new(0),
             rate: None,
@@ -143,7 +146,7 @@ impl Endpoint {
         }
         let (interface, choice) = Interface::choose(group, config.interface.as_deref(), fallback)?;
         let group = interface.zoned(group);
-        let unicast = open_unicast(group, ttl, &interface)?;
+        let unicast = open_unicast(group, config.port, ttl, &interface)?;
         let max_datagram = max_datagram(group, &interface)?;
         let seal = config.key.clone().map(|key| Seal::new(key, unicast.address, group).map(Box::new));
         let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
@@ -380,7 +383,12 @@ impl Port {
     }
 }
 
-pub(crate) fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Port, OpenError> {
+pub(crate) fn open_unicast(
+    group: SocketAddr,
+    port: u16,
+    ttl: u8,
+    interface: &Interface,
+) -> Result<Port, OpenError> {
     let socket = new_socket(group)?;
     let doing = |what: &str| OpenError::doing(format!("{what} on {interface}"));
     let to_interface = match (group, interface.address) {
@@ -394,7 +402,9 @@ pub(crate) fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) ->
     };
     looped.map_err(doing("turn multicast loopback on"))?;
     set_hops(&socket, group, ttl).map_err(doing("set the hop limit"))?;
-    socket.bind(&interface.bindable(0).into()).map_err(|error| match error.kind() {
+    let address = interface.bindable(port);
+    socket.bind(&address.into()).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => OpenError::PortTaken { address },
         io::ErrorKind::AddrNotAvailable => {
             OpenError::AddressNotReady { name: interface.name.clone(), address: interface.address }
         }
@@ -432,7 +442,7 @@ pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result
 
 /// Returns the largest datagram that fits the path to the group, and checks that there is a route.
 pub(crate) fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<usize, OpenError> {
-    let probe = open_unicast(group, 0, interface)?.socket;
+    let probe = open_unicast(group, 0, 0, interface)?.socket;
     probe.connect(&group.into()).map_err(|error| match error.kind() {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
             OpenError::NoRoute { group, name: interface.name.clone(), advice: route_advice(group, interface) }

@@ -82,7 +82,7 @@ impl Endpoint {
         };
         let unicast = match same_address {
             true => None,
-            false => Some(open_unicast(group, self.ttl, &interface)?),
+            false => Some(open_unicast(group, self.config.port, self.ttl, &interface)?),
         };
         let seal = match (&self.config.key, &unicast) {
             (Some(key), Some(unicast)) => Some(

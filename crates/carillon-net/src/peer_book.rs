@@ -26,6 +26,11 @@ impl SharedPeers {
         self.lock().keep(now, address)
     }
 
+    /// Delegates to [`Peers::listener`].
+    pub(crate) fn listener(&self, address: SocketAddr) -> Option<NodeId> {
+        self.lock().listener(address)
+    }
+
     /// Delegates to [`Peers::reach`].
     pub(crate) fn reach(&self, now: Time, node: NodeId) -> Option<SocketAddr> {
         self.lock().reach(now, node)
@@ -65,6 +70,21 @@ pub(crate) struct PeerBook {
     pub(crate) group: SocketAddr,
 }
 
+impl PeerBook {
+    /// The group's port at an address, if a host can have it.
+    fn port_of_group(&self, address: IpAddr) -> Option<SocketAddr> {
+        let is_host =
+            address.is_ipv4() == self.group.is_ipv4() && !address.is_multicast() && !address.is_unspecified();
+        let mut host = SocketAddr::new(address, self.group.port());
+        if let (SocketAddr::V6(host), SocketAddr::V6(group)) = (&mut host, self.group)
+            && host.ip().is_unicast_link_local()
+        {
+            host.set_scope_id(group.scope_id());
+        }
+        is_host.then_some(host)
+    }
+}
+
 impl AddressBook for PeerBook {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
         match node == self.own {
@@ -75,24 +95,20 @@ impl AddressBook for PeerBook {
 
     /// Returns no node for the own address: processes on this host cannot be distinguished by it.
     fn node_at(&self, address: IpAddr) -> Option<NodeId> {
-        let is_other = address != self.address.ip()
-            && address.is_ipv4() == self.group.is_ipv4()
-            && !address.is_multicast()
-            && !address.is_unspecified();
-        if !is_other {
-            return None;
-        }
-        let mut host = SocketAddr::new(address, self.group.port());
-        if let (SocketAddr::V6(host), SocketAddr::V6(group)) = (&mut host, self.group)
-            && host.ip().is_unicast_link_local()
-        {
-            host.set_scope_id(group.scope_id());
-        }
+        let host = self.port_of_group(address).filter(|_| address != self.address.ip())?;
         self.peers.lock().at(host)
+    }
+
+    fn listener_at(&self, address: IpAddr) -> Option<NodeId> {
+        self.peers.listener(self.port_of_group(address)?)
     }
 
     fn of_group(&self, _group: GroupId) -> IpAddr {
         self.group.ip()
+    }
+
+    fn port(&self) -> Option<u16> {
+        Some(self.group.port())
     }
 }
 
@@ -114,6 +130,9 @@ mod tests {
         assert_eq!(book.of_group(GroupId(0)), group.ip());
         let relay = book.node_at(ip(3)).expect("there is room");
         assert_eq!(peers.address(relay), Some((ip(3), 7777).into()));
+        let listener = book.listener_at(ip(2)).expect("there is room");
+        assert_eq!(peers.address(listener), Some((ip(2), 7777).into()), "its port is the group's");
+        assert_eq!(book.listener_at(ip(1)).and_then(|own| peers.address(own)), Some((ip(1), 7777).into()));
         // Later datagrams from there belong to the same node.
         assert_eq!(peers.hear(Time::ZERO, (ip(3), 7777).into()), Some(relay));
         for nobody in ["239.1.2.3", "0.0.0.0", "::1"] {

@@ -81,6 +81,11 @@ impl Peers {
         Some(node)
     }
 
+    /// Returns the number of a named address from which no datagram needs to come. It is kept from now on.
+    pub(crate) fn listener(&mut self, address: SocketAddr) -> Option<NodeId> {
+        self.keep(self.now, address)
+    }
+
     /// Returns the destination address of a node, which is kept from now on; `None` if it is unknown.
     pub(crate) fn reach(&mut self, now: Time, node: NodeId) -> Option<SocketAddr> {
         let slot = *self.by_node.get(&node)?;

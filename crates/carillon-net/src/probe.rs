@@ -54,7 +54,7 @@ impl Probe {
         }
         let (interface, choice) = Interface::choose(group, interface, Fallback::Loopback)?;
         let group = interface.zoned(group);
-        let own = open_unicast(group, 1, &interface)?.socket;
+        let own = open_unicast(group, 0, 1, &interface)?.socket;
         let datagram = max_datagram(group, &interface)?;
         let hears = open_multicast(group, &interface)?.socket;
         let buffer = enlarge(&own, buffer)?.min(enlarge(&hears, buffer)?);
@@ -93,7 +93,7 @@ impl Probe {
         };
         let link = interface.zoned(link);
         if four != self.group.is_ipv4() {
-            let Ok(own) = open_unicast(link, 1, &interface) else { return };
+            let Ok(own) = open_unicast(link, 0, 1, &interface) else { return };
             self.own.push(own.socket);
         }
         if let Ok(port) = open_multicast(link, &interface) {

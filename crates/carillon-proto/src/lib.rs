@@ -2,6 +2,7 @@
 
 pub mod blocks;
 mod many_sources;
+pub mod plain;
 pub mod protocols;
 pub mod session;
 

@@ -57,6 +57,27 @@ pub enum Error {
     /// Sealed sessions challenge every endpoint, so each one has to receive from the others.
     #[error("a key needs traffic in both directions: sign one-way transfers instead (--sign-key, --trust)")]
     SealedOneWay,
+    /// Other implementations cannot open a seal.
+    #[error("plain sessions have no encryption: leave out the key, or --plain")]
+    SealedPlain,
+    /// Data without ZeroMQ's framing would abort its subscribers.
+    #[error(
+        "{key} = {port} is the UDP port of the group too, where ZeroMQ subscribers would abort: use --framing zeromq, or another port for one of them"
+    )]
+    ZeroMqPort {
+        /// The parameter.
+        key: &'static str,
+        /// The port.
+        port: u16,
+    },
+    /// A message of a plain session does not fit a packet, or has no bytes.
+    #[error("messages of {bytes} bytes cannot be sent: from 1 to {max} fit a packet here")]
+    MessageBytes {
+        /// The bytes.
+        bytes: usize,
+        /// Maximum bytes.
+        max: usize,
+    },
     /// The protocol has no routers that help.
     #[error("routers cannot help the protocol \"{0}\": leave out --relays")]
     NoRelays(&'static str),

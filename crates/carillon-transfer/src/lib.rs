@@ -144,6 +144,7 @@ mod limits;
 pub mod monitor;
 mod network;
 mod participant;
+pub mod plain;
 mod receive;
 mod report;
 mod roster;

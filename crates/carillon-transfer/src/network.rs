@@ -66,6 +66,17 @@ impl Default for Network {
 impl Network {
     /// Opens the sockets with this hop limit and rate, and joins the group if `listen` is set.
     pub fn open(&self, listen: bool, hops: u8, rate: Option<BitRate>) -> Result<Bound, Error> {
+        self.open_at(0, listen, hops, rate)
+    }
+
+    /// Opens the sockets like [`open`](Self::open), with this port for unicast.
+    pub(crate) fn open_at(
+        &self,
+        port: u16,
+        listen: bool,
+        hops: u8,
+        rate: Option<BitRate>,
+    ) -> Result<Bound, Error> {
         let drawn = if self.seed.is_none() { Some(random()?) } else { None };
         let seeds = Seeds::new(self.seed.or(drawn).unwrap_or_default());
         let endpoint = Endpoint::open(EndpointConfig {
@@ -73,6 +84,7 @@ impl Network {
             fallback: if self.service { Fallback::OnlyInterface } else { Fallback::Loopback },
             ttl: hops,
             listen,
+            port,
             drop: self.drop,
             seeds: seeds.clone(),
             rate,

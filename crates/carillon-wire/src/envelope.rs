@@ -109,6 +109,13 @@ impl Envelope {
     }
 }
 
+/// Association from random bits, such that no other protocol takes a packet with this envelope for its own. Its first
+/// byte stands where PGM has version and type: it names a version that PGM does not have. As versions of NORM and
+/// LCT, [`MAGIC`] is unknown too.
+pub fn drawn_association(bits: u32) -> AssociationId {
+    AssociationId(bits & 0x3fff_ffff | 0x8000_0000)
+}
+
 /// Association of a datagram with the common envelope.
 pub fn association_of(bytes: &[u8]) -> Option<AssociationId> {
     Envelope::parse(bytes).ok().map(|(envelope, _)| envelope.association)
@@ -146,6 +153,19 @@ mod tests {
         assert_eq!(buf[..3], [0xCA, 3, 0]);
         assert_eq!(Envelope::parse(&[0xCA, 1, 0, 1, 0, 0, 0, 1]), Err(ParseError::Magic(0xCA01)));
         assert_eq!(Envelope::parse(&[0xCA, 2, 2, 1, 0, 0, 0, 1]), Err(ParseError::Magic(0xCA02)));
+    }
+
+    #[test]
+    fn drawn_associations_are_no_pgm_packets() {
+        for bits in (0..=u32::MAX).step_by(65_537) {
+            let mut packet = Vec::new();
+            let association = drawn_association(bits);
+            Envelope { protocol: protocol::SESSION, packet_type: 1, association }.emit(&mut packet);
+            // A checksum of zero means that there is none, so the type must already be wrong.
+            packet.resize(36, 0);
+            assert_eq!(crate::pgm::PacketType::peek(&packet), None, "{association}");
+            assert!(!matches!(packet[0] >> 4, 1 | 2), "versions of NORM and LCT");
+        }
     }
 
     #[test]

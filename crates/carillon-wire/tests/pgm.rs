@@ -276,3 +276,22 @@ proptest! {
         }
     }
 }
+
+/// Packets of other programs are parsed and emitted byte for byte.
+#[test]
+fn packets_of_openpgm_and_zeromq_survive() {
+    let mut kinds = std::collections::BTreeMap::new();
+    let text = include_str!("vectors/pgm-strangers.txt");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let pairs = line.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("it is ASCII"));
+        let bytes: Result<Vec<u8>, _> = pairs.map(|pair| u8::from_str_radix(pair, 16)).collect();
+        let bytes = bytes.expect("hexadecimal digits");
+        let packet = Packet::parse(&bytes).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let mut again = Vec::new();
+        packet.emit(&mut again);
+        assert_eq!(hex(&again), line);
+        *kinds.entry(packet.packet_type() as u8).or_insert(0) += 1;
+    }
+    // SPM, ODATA, RDATA, NAK and NCF.
+    assert_eq!(kinds.into_keys().collect::<Vec<_>>(), [0x00, 0x04, 0x05, 0x08, 0x0a]);
+}

@@ -10,6 +10,7 @@ mod laboratory;
 mod metric;
 #[cfg(not(feature = "laboratory"))]
 mod missing;
+mod plain;
 mod protocols;
 mod recv;
 mod relay;

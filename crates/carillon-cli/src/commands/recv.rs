@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::anyhow;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
+use carillon_transfer::plain::Framing;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{
     Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey,
@@ -15,6 +16,8 @@ use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::plain;
+use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, PlainProgress, Rate, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
     bar as new_bar, bar_style, change_text, enable_timestamps, explain, host, is_text_terminal, lost_json,
@@ -41,6 +44,7 @@ use crate::exit::JobFailed;
   carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
   carillon recv --one-way --keep-going        without a word to the sender (send --one-way)
+  carillon recv --plain --group 239.6.6.6:3055   what programs with OpenPGM send
   carillon recv --key-file /etc/carillon/key  only what is sealed with this key
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
@@ -48,22 +52,22 @@ use crate::exit::JobFailed;
 )]
 pub struct Args {
     #[command(flatten)]
-    network: NetworkArgs,
+    pub(super) network: NetworkArgs,
     /// Directory for the received files.
     #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Files")]
-    out: PathBuf,
+    pub(super) out: PathBuf,
     /// Accept senders of these names only (their --name).
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = "Senders")]
-    from: Vec<String>,
+    pub(super) from: Vec<String>,
     /// Wait for the next transfer after each one, also after failures.
     #[arg(long, help_heading = "Senders")]
-    keep_going: bool,
+    pub(super) keep_going: bool,
     /// Replace existing files.
     #[arg(long, help_heading = "Files")]
-    overwrite: bool,
+    pub(super) overwrite: bool,
     /// Write the contents of the files to standard output.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "json"], help_heading = "Files")]
-    stdout: bool,
+    pub(super) stdout: bool,
     /// Write the messages of live streams to standard output as they arrive.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "stdout"], help_heading = "Files")]
     stream: bool,
@@ -85,9 +89,28 @@ pub struct Args {
     /// --trust against others.
     #[arg(long, conflicts_with = "helps", help_heading = "Network")]
     one_way: bool,
-    /// Fail if the sender stays silent for this long.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Failure handling")]
-    timeout: Duration,
+    /// Receive from senders of the protocol's standard alone (OpenPGM, ZeroMQ, `send --plain`), each into a file of
+    /// its own. --from has their addresses.
+    #[arg(long, conflicts_with_all = PLAIN_CONFLICTS, help_heading = "Other programs")]
+    pub(super) plain: bool,
+    /// Framing of plain messages: none, or zeromq for PUB sockets on epgm://.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "plain",
+        default_value = "none",
+        help_heading = "Other programs"
+    )]
+    pub(super) framing: Framing,
+    /// Protocol of plain senders; other senders name theirs.
+    #[arg(long, value_name = "NAME", requires = "plain", default_value = PLAIN_PROTOCOL, help_heading = "Other programs")]
+    pub(super) protocol: String,
+    /// Set a parameter of the protocol of plain senders.
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "plain", help_heading = "Other programs")]
+    pub(super) settings: Vec<String>,
+    /// Fail if the sender stays silent for this long [default: 5; with --plain: 60].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Failure handling")]
+    pub(super) timeout: Option<Duration>,
 }
 
 /// Parses a public key: a file, or the key itself in base64.
@@ -126,6 +149,9 @@ fn can_be_used(path: &Path) -> std::io::Result<()> {
 
 /// `carillon recv`
 pub fn run(args: Args) -> anyhow::Result<()> {
+    if args.plain {
+        return plain::recv(&args);
+    }
     // Signals are caught first: from the first file on, an interrupted receiver leaves no incomplete files.
     let stop = Stop::on_signals()?;
     let mut sink = match args.stdout {
@@ -154,7 +180,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let mut options = ReceiveOptions {
         monitor: numbers.monitor(),
-        timeout: args.timeout,
+        timeout: args.timeout.unwrap_or(TIMEOUT),
         keep_seeking: args.keep_going,
         from: args.from.iter().cloned().collect(),
         tell_files: args.network.json || args.keep_going,
@@ -621,6 +647,11 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
     }
 }
 
+/// Options that need the session of Carillon.
+const PLAIN_CONFLICTS: [&str; 7] =
+    ["stream", "trust", "trust_history", "helps", "one_way", "key_file", "raw_ip"];
+/// Default silence of a sender after which a receiver fails.
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of names in one line.
 const MAX_NAMES: usize = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

@@ -8,16 +8,20 @@ use carillon_transfer::files::{Manifest, shown_path};
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
 
-use crate::commands::join;
 use crate::commands::sender_notices::SenderNotices;
+use crate::commands::{join, plain};
 use crate::delivery::{MetricsEndpoint, Stop, Watch, notice, record};
 
 pub use args::Args;
+pub(super) use args::{PLAIN_PROTOCOL, settings_of};
 
 use screen::{Report, Screen};
 
 /// `carillon send`
 pub fn run(args: Args) -> anyhow::Result<()> {
+    if args.plain {
+        return plain::send(&args);
+    }
     if args.rename.is_some() && args.paths.len() > 1 {
         bail!("--as names one file, but {} paths were given", args.paths.len());
     }

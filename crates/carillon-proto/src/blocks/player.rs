@@ -96,6 +96,11 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         self.offer(context, payload)
     }
 
+    /// Returns true if nothing that is known to exist is missing.
+    fn is_complete(&self) -> bool {
+        false
+    }
+
     /// Supplies the payload of a withheld message at a receiver.
     fn supply(&mut self, _context: &mut MachineContext<Self::Timer>, _message: MessageId, _payload: Bytes) {}
 
@@ -312,6 +317,10 @@ impl<P: Part> Receiver for Player<P> {
     fn poll_delivery(&mut self) -> Option<Delivery> {
         // The application reads without a time: the part sees that of the last call.
         self.part.poll_delivery(&mut self.context)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.part.is_complete()
     }
 
     fn supply(&mut self, now: Time, message: MessageId, payload: Bytes) {

@@ -15,8 +15,10 @@ mod registry;
 mod routed;
 mod states;
 
-use carillon_core::{DeliveryGuarantee, ProtocolEntry};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, Role};
 use carillon_proto::REGISTRY;
+use carillon_proto::plain::{PlainLimits, PlainReceiver};
+use carillon_proto::protocols::pgm;
 use carillon_testkit::conformance::{lossy, same, with_drawn_settings};
 use carillon_testkit::heap::Counting;
 use carillon_testkit::{Exercise, TREE, TestLocation, for_each_run};
@@ -42,7 +44,8 @@ fn run_test_with_floor<P>(
     floor: Exercise,
     body: Body<P>,
 ) {
-    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| of(&entry.guarantee).is_some()).collect();
+    let all = REGISTRY.iter().copied().chain([&PLAIN_PGM]);
+    let entries: Vec<_> = all.filter(|entry| of(&entry.guarantee).is_some()).collect();
     let place = TestLocation { package: "carillon-proto", target: "conformance", test };
     for_each_run(place, &known(), &entries, runs, floor, |entry, seed| {
         let Some(guarantee) = of(&entry.guarantee) else { return Ok(()) };
@@ -52,5 +55,26 @@ fn run_test_with_floor<P>(
 
 /// Every protocol in the tests of this suite.
 fn known() -> Vec<&'static ProtocolEntry> {
-    REGISTRY.iter().copied().chain([&TREE]).collect()
+    REGISTRY.iter().copied().chain([&TREE, &PLAIN_PGM]).collect()
 }
+
+/// Plain sessions of PGM: the receivers learn the source from its packets.
+static PLAIN_PGM: ProtocolEntry = ProtocolEntry {
+    name: "pgm-plain",
+    build: |role, context, settings| match (role, &pgm::ENTRY.plain) {
+        (Role::Sender, Some(plain)) => (plain.sender)((), context, settings),
+        (Role::Receiver, Some(_)) => {
+            let limits =
+                PlainLimits { silence: std::time::Duration::from_secs(10_000), ..PlainLimits::default() };
+            Ok(Box::new(PlainReceiver::new(&PGM, context, settings, limits)?))
+        }
+        _ => (pgm::ENTRY.build)(role, context, settings),
+    },
+    trial: |trial| {
+        (pgm::ENTRY.trial)(trial);
+        // Receivers that repair for others take part in sessions only.
+        trial.set("dlr_every", 0);
+    },
+    ..pgm::ENTRY
+};
+static PGM: ProtocolEntry = pgm::ENTRY;

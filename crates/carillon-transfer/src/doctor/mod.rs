@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use carillon_core::AssociationId;
 use carillon_net::{Arrival, OpenError, Probe, SendFailure};
 use carillon_wire::doctor::{Hello, HelloPath, MAX_HEARD, ORIGIN, ObservedMachine};
+use carillon_wire::envelope::drawn_association;
 use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
 pub use findings::{Evidence, Fault, Finding, MAX_HOPS, Machine, Peer};
@@ -75,7 +76,7 @@ impl Doctor {
         {
             id = address.octets();
         }
-        let id = AssociationId(u32::from_be_bytes(id));
+        let id = drawn_association(u32::from_be_bytes(id));
         Ok(Doctor {
             config,
             probe,

@@ -25,6 +25,7 @@ use crate::run_loop::{RunControl, UNLIMITED_STEP, run_to_end_within};
 use crate::{Error, LocalError, SendEvent, SendReport};
 
 pub use open::OpenSend;
+pub(crate) use options::entry;
 pub use options::{DEFAULT_PROTOCOL, DEFAULT_ROUNDS, SendOptions, hears_group};
 pub use run::{Facts, SendRun};
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use carillon_core::{AssociationId, BitRate, Duration, Helpers, ProtocolEntry, Role};
+use carillon_core::{BitRate, Duration, Helpers, ProtocolEntry, Role};
 use carillon_net::{Endpoint, GROUP};
 use carillon_proto::session::{Gather, HelperSelection, LOCAL_NODE, SenderSessionConfig, Slow};
 use carillon_proto::{REGISTRY, find};
+use carillon_wire::envelope::drawn_association;
 
 use crate::Error;
 use crate::files::{Manifest, PIECE_BYTES};
@@ -87,10 +88,7 @@ impl Default for SendOptions {
 impl SendOptions {
     /// The protocol.
     pub fn entry(&self) -> Result<&'static ProtocolEntry, Error> {
-        find(&self.protocol).ok_or_else(|| {
-            let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
-            Error::UnknownProtocol { name: self.protocol.clone(), known: known.join(", ") }
-        })
+        entry(&self.protocol)
     }
 
     /// Returns true if the sender learns which data was delivered.
@@ -170,7 +168,7 @@ impl SendOptions {
     ) -> Result<SenderSessionConfig, Error> {
         let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
         let datagram = self.datagram(endpoint, usual);
-        let association = AssociationId(random()? as u32);
+        let association = drawn_association(random()? as u32);
         let mut config = SenderSessionConfig::new(association, name, GROUP, protocol, datagram as u32);
         config = if live { config.live() } else { config };
         config.member_timeout = self.timeout;
@@ -211,6 +209,14 @@ impl SendOptions {
         config.fallback = self.fallback(protocol, endpoint, datagram, needed, &config);
         Ok(config)
     }
+}
+
+/// The protocol of this name.
+pub(crate) fn entry(name: &str) -> Result<&'static ProtocolEntry, Error> {
+    find(name).ok_or_else(|| {
+        let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+        Error::UnknownProtocol { name: name.to_owned(), known: known.join(", ") }
+    })
 }
 
 /// Returns true if senders with this protocol receive the group, as peers do.

@@ -11,6 +11,7 @@ use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
 use carillon_transfer::SendOptions;
 use carillon_transfer::files::Symlinks;
+use carillon_transfer::plain::Framing;
 
 use crate::delivery::{NetworkArgs, seconds};
 
@@ -37,6 +38,7 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --datagram 1472 image.iso     no longer datagrams, whatever the network carries
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
   carillon send --one-way --rate '50 Mbit/s' f over a one-way link (`carillon recv --one-way`)
+  carillon send --plain --group 239.6.6.6:3055 f   to receivers of OpenPGM (`carillon recv --plain`)
   carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
   carillon send --key-file key f              sealed: only members with this key can read it
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
@@ -60,6 +62,22 @@ pub struct Args {
     /// Send standard input as a live stream: each line at once, as one message.
     #[arg(long, conflicts_with_all = ["rename", "sign_key"], help_heading = "Content")]
     pub(in crate::commands) stream: bool,
+    /// Send by the standard of the protocol alone, for programs such as OpenPGM and ZeroMQ: without receivers' names,
+    /// reports and encryption. PATH is one file or -, sent as messages; with --stream each line is one.
+    #[arg(long, conflicts_with_all = PLAIN_CONFLICTS, help_heading = "Other programs")]
+    pub(in crate::commands) plain: bool,
+    /// Framing of plain messages: none, or zeromq for SUB sockets on epgm://.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "plain",
+        default_value = "none",
+        help_heading = "Other programs"
+    )]
+    pub(in crate::commands) framing: Framing,
+    /// Bytes of each plain message [default: what fits one packet].
+    #[arg(long, value_name = "N", requires = "plain", help_heading = "Other programs")]
+    pub(in crate::commands) message_bytes: Option<usize>,
     /// Deliver each message as soon as it arrives, without waiting for the repair of earlier ones (with --stream).
     #[arg(long, requires = "stream", conflicts_with = "join", help_heading = "Content")]
     unordered: bool,
@@ -67,11 +85,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub(super) sign_key: Option<PathBuf>,
     /// Protocol; `carillon protocols` lists them.
-    #[arg(long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL, help_heading = "Expert")]
+    #[arg(
+        long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL,
+        default_value_if("plain", "true", PLAIN_PROTOCOL), help_heading = "Expert"
+    )]
     pub(in crate::commands) protocol: String,
     /// Set a parameter of the protocol; `carillon protocols NAME` lists them.
     #[arg(long = "set", value_name = "KEY=VALUE", help_heading = "Expert")]
-    settings: Vec<String>,
+    pub(in crate::commands) settings: Vec<String>,
     /// Start when N receivers have joined, or after --wait or --join-timeout with fewer. Joined senders count too.
     #[arg(long, value_name = "N", conflicts_with = "expect", help_heading = "Receivers")]
     pub(in crate::commands) receivers: Option<usize>,
@@ -132,7 +153,7 @@ pub struct Args {
     /// Maximum size of datagrams, such as 1472 or '8 KiB' [default: what the paths to all receivers carry; less on
     /// loopback].
     #[arg(long, value_name = "SIZE", value_parser = datagram, help_heading = "Network")]
-    datagram: Option<u32>,
+    pub(in crate::commands) datagram: Option<u32>,
     /// Maximum number of hops: 1 stays on this network.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(in crate::commands) ttl: u8,
@@ -187,6 +208,26 @@ fn datagram(text: &str) -> Result<u32, String> {
     fits.ok_or_else(|| format!("a datagram has {MIN_DATAGRAM} bytes at least, and 4 GiB at most"))
 }
 
+/// Options that need the session of Carillon.
+const PLAIN_CONFLICTS: [&str; 15] = [
+    "join",
+    "one_way",
+    "receivers",
+    "expect",
+    "wait",
+    "all_or_nothing",
+    "relays",
+    "helpers",
+    "sign_key",
+    "rename",
+    "unordered",
+    "key_file",
+    "raw_ip",
+    "strict",
+    "name",
+];
+/// Default protocol of plain sessions.
+pub(in crate::commands) const PLAIN_PROTOCOL: &str = "pgm";
 /// Default of --wait: time for more receivers to join after the first one, if no number or list is given.
 const SETTLE: Duration = Duration::from_secs(2);
 /// Size that every IPv4 network carries, in bytes (RFC 791).
@@ -201,12 +242,7 @@ impl Args {
     ) -> anyhow::Result<()> {
         options.timeout = self.timeout;
         options.min_rate = self.min_rate.0;
-        for setting in &self.settings {
-            let Some((key, value)) = setting.split_once('=') else {
-                bail!("--set {setting}: expected KEY=VALUE, such as window=64");
-            };
-            options.settings.push((key.trim().to_owned(), value.trim().to_owned()));
-        }
+        options.settings.extend(settings_of(&self.settings)?);
         if self.unordered {
             let Some((key, value)) = protocol.unordered_with else {
                 bail!("--unordered: the protocol \"{}\" delivers in order, always", protocol.name);
@@ -249,6 +285,15 @@ impl Args {
         options.datagram = self.datagram;
         Ok(())
     }
+}
+
+/// Parses the parameters of --set.
+pub(in crate::commands) fn settings_of(settings: &[String]) -> anyhow::Result<Vec<(String, String)>> {
+    let parse = |setting: &String| match setting.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => bail!("--set {setting}: expected KEY=VALUE, such as window=64"),
+    };
+    settings.iter().map(parse).collect()
 }
 
 /// Parses an expected receiver: its name and, after `=`, the only address that it may join from.

@@ -5,14 +5,22 @@ use std::net::{IpAddr, Ipv4Addr};
 use carillon_core::{Addresses, AssociationId, Config, ConfigError, DropReason, Events, NodeId};
 use carillon_wire::pgm::{Nak, NakList, Packet, Tsi};
 
-/// Transport session identifier (TSI) of a session. The global source identifier holds two letters and the
+/// Transport session identifier (TSI) of a session of Carillon. The global source identifier holds two letters and the
 /// association instead of a hash of the host name; the port is derived from the association too.
 ///
 /// No port begins with the first byte of the common envelope, so that packets of the session layer and of PGM cannot
 /// be confused.
 pub(super) fn tsi(association: AssociationId) -> Tsi {
     let [a, b, c, d] = association.0.to_be_bytes();
-    Tsi { gsi: [b'C', b'L', a, b, c, d], port: FIRST_PORT + (association.0 % PORTS) as u16 }
+    let [mark, name] = SESSION_MARK;
+    Tsi { gsi: [mark, name, a, b, c, d], port: FIRST_PORT + (association.0 % PORTS) as u16 }
+}
+
+/// Returns true for the TSI of a session of Carillon. Its messages are records of the session, and its source listens
+/// on a port of its own.
+pub(super) fn is_of_session(other: Tsi) -> bool {
+    let [mark @ .., a, b, c, d] = other.gsi;
+    mark == SESSION_MARK && other == tsi(AssociationId(u32::from_be_bytes([a, b, c, d])))
 }
 
 /// Parses a packet that is addressed to `port` and, if `session` is given, belongs to it. Counts any other datagram
@@ -42,6 +50,17 @@ pub(super) fn destination_port(settings: &Config) -> Result<u16, ConfigError> {
         )));
     }
     Ok(port)
+}
+
+/// Refuses the group's UDP port as data-destination port: ZeroMQ uses one number for both. Its subscribers abort if a
+/// message does not begin with an offset as in their framing.
+pub(super) fn refuse_zeromq_port(port: u16, addresses: &Addresses) -> Result<(), ConfigError> {
+    match addresses.port() == Some(port) {
+        true => Err(ConfigError::Conflict(format!(
+            "dport = {port} is the UDP port of the group too, where ZeroMQ subscribers would abort: set another dport"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Address of a node, or the unspecified address if it is unknown.
@@ -75,7 +94,9 @@ pub(super) fn is_newer(a: u32, b: u32) -> bool {
 }
 
 /// First byte of the session layer's envelope.
-const ENVELOPE: u8 = 0xca;
+pub(super) const ENVELOPE: u8 = 0xca;
+/// First bytes of the global source identifier of a session of Carillon.
+const SESSION_MARK: [u8; 2] = *b"CL";
 const FIRST_PORT: u16 = 20_000;
 const PORTS: u32 = 10_000;
 

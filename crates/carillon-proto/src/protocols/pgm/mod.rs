@@ -10,6 +10,7 @@
 mod config;
 mod describe;
 mod identity;
+mod plain;
 mod receiver;
 mod relay;
 mod source;
@@ -43,5 +44,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Relay => Ok(Box::new(PgmRelay::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
+    plain: Some(&plain::PLAIN),
     ..describe::DESCRIBED
 };

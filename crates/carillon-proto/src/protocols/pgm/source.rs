@@ -12,7 +12,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
-use super::identity::{address_of, destination_port, numbers, parse, tsi};
+use super::identity::{address_of, destination_port, numbers, parse, refuse_zeromq_port, tsi};
 use crate::blocks::{
     Advance, Doubling, FixedRate, Heartbeats, Members, Part, Player, RateControl, RepairBudget,
     TransmitWindow, near, wire,
@@ -51,6 +51,8 @@ pub struct PgmSource {
     poll_due: bool,
     spm_sqn: u32,
     spm_due: bool,
+    /// Number of further SPMs that precede all data.
+    opening_spms: u32,
     last_spm: Option<Time>,
     /// NCFs to send, oldest first: the NAK that each repeats, and its list.
     confirmations: VecDeque<(Nak, Box<[u8]>)>,
@@ -72,6 +74,8 @@ pub enum Timer {
     Poll,
     /// Next heartbeat SPM.
     Heartbeat,
+    /// Next SPM before the first data, after IHB_MIN.
+    Opening,
     /// End of the SPMs that announce the end of the session (TXW_SECS after the last packet).
     SessionEnd,
     /// The rate limit allows the next packet.
@@ -83,6 +87,19 @@ pub enum Timer {
 impl PgmSource {
     /// Creates the source of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        refuse_zeromq_port(destination_port(settings)?, &build.addresses)?;
+        // Receivers of a session know the source before its first SPM.
+        PgmSource::with_tsi(tsi(build.association), 1, build, settings)
+    }
+
+    /// Creates a source that has this identity on the wire. It sends `opening_spms` SPMs before the first data,
+    /// IHB_MIN apart.
+    pub(super) fn with_tsi(
+        tsi: Tsi,
+        opening_spms: u32,
+        build: &BuildContext,
+        settings: &Config,
+    ) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(build.bit_rate);
         let interval = |name| interval(settings, build.bit_rate, name);
         let with_data = settings.choice("window_advance") == "data";
@@ -93,7 +110,7 @@ impl PgmSource {
         let rate = FixedRate(settings.rate("txw_max_rte")).rate();
         let burst = settings.size("txw_burst").0;
         Ok(PgmSource {
-            tsi: tsi(build.association),
+            tsi,
             destination_port: destination_port(settings)?,
             path: address_of(&build.addresses, build.node),
             group_address: build.addresses.of_group(build.group),
@@ -117,6 +134,7 @@ impl PgmSource {
             poll_due: false,
             spm_sqn: 0,
             spm_due: false,
+            opening_spms: opening_spms - 1,
             last_spm: None,
             confirmations: VecDeque::new(),
             repairs: BTreeSet::new(),
@@ -190,7 +208,7 @@ impl PgmSource {
     /// Ends the session once the host has finished and every packet was sent: announces it with OPT_FIN at once and
     /// for TXW_SECS.
     fn close_when_sent(&mut self, context: &mut Context) {
-        if self.finished && !self.closed && self.window.is_sent() {
+        if self.finished && !self.closed && self.window.is_sent() && self.opening_spms == 0 {
             self.closed = true;
             self.spm_due = true;
             context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
@@ -287,9 +305,12 @@ impl Part for PgmSource {
         Some(self.window.next() - self.window.trail())
     }
 
-    /// Schedules the first SPM, which precedes all data (section 5.2), and the first POLL.
+    /// Schedules the first SPMs, which precede all data (section 5.2), and the first POLL.
     fn start(&mut self, context: &mut Context) {
         self.on_timer(context, Timer::Ambient);
+        if self.opening_spms > 0 {
+            context.timers.arm(Timer::Opening, context.now + self.ihb_min);
+        }
         self.on_timer(context, Timer::Poll);
     }
 
@@ -312,6 +333,13 @@ impl Part for PgmSource {
             Timer::Heartbeat => {
                 self.spm_due = true;
                 context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.beat());
+            }
+            Timer::Opening => {
+                self.spm_due = true;
+                self.opening_spms -= 1;
+                if self.opening_spms > 0 {
+                    context.timers.arm(Timer::Opening, context.now + self.ihb_min);
+                }
             }
             Timer::SessionEnd => {
                 context.timers.cancel(Timer::Ambient);
@@ -359,6 +387,9 @@ impl Part for PgmSource {
             if !self.window.is_sent() || !self.repairs.is_empty() {
                 context.timers.arm(Timer::Pace, at);
             }
+            return None;
+        }
+        if self.opening_spms > 0 {
             return None;
         }
         let transmit = self.emit_data(context, buf);

@@ -1,12 +1,12 @@
 //! The PGM receiver (RFC 3208, section 6): ordered delivery and NAKs for missing packets.
 
+mod assembly;
 mod repairer;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, MessageId, NodeId, ObservedState,
     Received, Role, Time, Transmit,
@@ -20,6 +20,7 @@ use crate::blocks::{
     ConfirmedRequests, FeedbackDelay, MachineContext, Part, Player, Reception, RequestSchedule, Stage, Tries,
     Uniform, Waits, near, wire,
 };
+use assembly::{Assembly, Piece};
 use repairer::{Repairer, Task};
 
 /// Delivers packets in order and requests missing ones.
@@ -41,9 +42,11 @@ pub struct PgmReceiver {
     /// Trailing edge of the transmit window (TXW_TRAIL).
     trail: u64,
     /// Packets received before the first SPM, when the start of the window is unknown.
-    before_spm: BTreeMap<u64, Bytes>,
+    before_spm: BTreeMap<u64, Piece>,
     /// Receive window from the next packet to deliver; `None` marks a lost packet.
-    early: Reception<Option<Bytes>>,
+    early: Reception<Option<Piece>>,
+    /// Message of which the first fragments were delivered.
+    assembly: Assembly,
     missing: ConfirmedRequests,
     spm_request: SpmRequest,
     /// Repairer role, if the receiver is a designated local repairer.
@@ -70,6 +73,15 @@ struct SpmRequest {
 impl PgmReceiver {
     /// Creates the receiver of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        PgmReceiver::with_tsi(tsi(build.association), build, settings)
+    }
+
+    /// Creates the receiver of a source that has this identity on the wire.
+    pub(in super::super) fn with_tsi(
+        tsi: Tsi,
+        build: &BuildContext,
+        settings: &Config,
+    ) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(build.bit_rate);
         let interval = |name| interval(settings, build.bit_rate, name);
         let back_off = |most, stream| Uniform::new(most, build.seeds.clone(), stream);
@@ -87,7 +99,7 @@ impl PgmReceiver {
         let held = build.max_messages(settings.count("dlr_sqns")) as usize;
         Ok(PgmReceiver {
             repairer: repairs.then(|| Box::new(Repairer::new(held, &build.seeds))),
-            tsi: tsi(build.association),
+            tsi,
             destination_port: destination_port(settings)?,
             node: build.node,
             addresses: build.addresses.clone(),
@@ -100,6 +112,7 @@ impl PgmReceiver {
             trail: 0,
             before_spm: BTreeMap::new(),
             early: Reception::default(),
+            assembly: Assembly::default(),
             missing: ConfirmedRequests::new(waits, tries),
             spm_request: SpmRequest {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
@@ -175,10 +188,9 @@ impl PgmReceiver {
         (self.tracked, self.trail) = (start, start);
         self.early = Reception::starting_at(start);
         let end = start.saturating_add(self.rxw_sqns);
-        for (number, payload) in
-            std::mem::take(&mut self.before_spm).into_iter().take_while(|(n, _)| *n < end)
+        for (number, piece) in std::mem::take(&mut self.before_spm).into_iter().take_while(|(n, _)| *n < end)
         {
-            self.early.insert(number, Some(payload));
+            self.early.insert(number, Some(piece));
         }
         self.spm_request.request.remove(());
     }
@@ -198,10 +210,8 @@ impl PgmReceiver {
             context.events.loss_found(context.sender, number);
             context.events.loss_final(context.sender, MessageId(number));
         }
-        for (number, payload) in self.early.skip_to(trail) {
-            if let Some(payload) = payload {
-                context.deliver_sent(number, payload);
-            }
+        for (number, piece) in self.early.skip_to(trail) {
+            self.deliver(context, number, piece);
         }
         self.tracked = self.tracked.max(trail);
     }
@@ -237,16 +247,21 @@ impl PgmReceiver {
     }
 
     fn deliver_in_order(&mut self, context: &mut MachineContext) {
-        while let Some((number, payload)) = self.early.pop() {
-            if let Some(payload) = payload {
-                context.deliver_sent(number, payload);
-            }
+        while let Some((number, piece)) = self.early.pop() {
+            self.deliver(context, number, piece);
         }
         self.tracked = self.tracked.max(self.early.expected());
     }
 
+    /// Delivers a packet, or the message that it completes. `None` is a lost packet.
+    fn deliver(&mut self, context: &mut MachineContext, number: u64, piece: Option<Piece>) {
+        if let Some((number, message)) = self.assembly.add(number, piece) {
+            context.deliver_sent(number, message);
+        }
+    }
+
     /// Handles ODATA or RDATA.
-    fn on_data(&mut self, context: &mut MachineContext, data: Data<'_>, payload: Bytes, is_repair: bool) {
+    fn on_data(&mut self, context: &mut MachineContext, data: Data<'_>, piece: Piece, is_repair: bool) {
         let number = self.expand(data.sqn);
         let message = MessageId(number);
         // Before the first SPM the destination of NAKs is unknown (section 6.5): keep the data and ask for an SPM.
@@ -278,14 +293,14 @@ impl PgmReceiver {
         }
         context.events.received(if is_repair { "rdata" } else { "odata" }, message);
         if let Some(repairer) = &mut self.repairer {
-            repairer.hold(number, payload.clone());
+            repairer.hold(number, piece.payload.clone());
         }
         if self.missing.remove(number) && is_repair {
             context.events.push(Event::LossRepaired { source: context.sender, message });
         }
         match self.upstream {
-            Some(_) => self.early.insert(number, Some(payload)),
-            None => drop(self.before_spm.insert(number, payload)),
+            Some(_) => self.early.insert(number, Some(piece)),
+            None => drop(self.before_spm.insert(number, piece)),
         }
         self.advance(context);
     }
@@ -450,6 +465,11 @@ impl Part for PgmReceiver {
         Some((self.early.len() + self.before_spm.len()) as u64)
     }
 
+    fn is_complete(&self) -> bool {
+        let is_synchronised = self.upstream.is_some() && self.early.is_empty();
+        is_synchronised && self.known.is_none_or(|known| self.early.expected() >= known)
+    }
+
     fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let of = DESCRIBED.states[0].of;
         for (about, stage, ends) in self.missing.stages() {
@@ -472,7 +492,10 @@ impl Part for PgmReceiver {
         let session = (Some(self.tsi), self.destination_port);
         let Some(packet) = parse(&mut context.events, session, datagram.bytes) else { return };
         let options = packet.options;
-        let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
+        let piece = || Piece {
+            payload: datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..),
+            fragment: options.fragment,
+        };
         match packet.body {
             Body::Nak(nak) if self.repairer.is_some() && matches!(datagram.destination, Dest::Node(_)) => {
                 self.on_redirected_nak(context, datagram.source, nak, options.nak_list);
@@ -481,8 +504,8 @@ impl Part for PgmReceiver {
             // Downstream packets carry the source's address, also when an element forwards them.
             _ if datagram.source != context.sender => context.events.dropped(DropReason::NotAMember),
             Body::Spm(spm) => self.on_spm(context, datagram.source, spm, options),
-            Body::Odata(data) => self.on_data(context, data, payload(), false),
-            Body::Rdata(data) => self.on_data(context, data, payload(), true),
+            Body::Odata(data) => self.on_data(context, data, piece(), false),
+            Body::Rdata(data) => self.on_data(context, data, piece(), true),
             Body::Ncf(nak) => self.on_ncf(context, nak, options.nak_list),
             Body::Poll(poll) => self.on_poll(context, poll),
             Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => context.events.dropped(DropReason::Foreign),

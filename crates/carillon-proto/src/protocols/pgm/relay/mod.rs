@@ -15,7 +15,9 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, emit_repair, with_path};
 
 use super::config::interval;
-use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse};
+use super::identity::{
+    address_of, destination_port, is_newer, is_of_session, list_of, node_on_path, numbers, parse,
+};
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
 use state::{Repair, Repairers, RequestRoute, Session};
 
@@ -108,7 +110,11 @@ impl PgmRelay {
         let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
         // Without an address of the same family as the path, the element does not serve this source.
         let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
-        let upstream = node_on_path(&self.addresses, spm.path, datagram.source, self.node);
+        let upstream = match is_of_session(tsi) {
+            true => node_on_path(&self.addresses, spm.path, datagram.source, self.node),
+            // Others receive NAKs at the port of the encapsulation, whatever port they send from.
+            false => self.addresses.listener_at(spm.path).unwrap_or(datagram.source),
+        };
         let known = self.sessions.get(&tsi);
         if known.is_some_and(|session| !is_newer(spm.sqn, session.spm_sqn)) {
             self.events.dropped(DropReason::Redundant);

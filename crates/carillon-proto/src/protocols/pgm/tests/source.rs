@@ -1,9 +1,14 @@
 //! Tests of the source.
 
-use carillon_core::{DropReason, Role};
-use carillon_wire::pgm::Body;
+use std::net::IpAddr;
 
-use super::fixture::{Fixture, list, message, nak, none};
+use carillon_core::{
+    AddressBook, Addresses, BuildContext, Bytes, Config, DropReason, GroupId, NodeId, NumberedAddresses, Role,
+};
+use carillon_wire::pgm::{Body, Packet, PacketType};
+
+use super::fixture::{Fixture, context, list, message, nak, none, time};
+use crate::protocols::pgm::{ENTRY, identity};
 
 fn source(settings: &[(&str, &str)]) -> Fixture {
     Fixture::new(Role::Sender, settings)
@@ -243,4 +248,61 @@ fn repair_budget_limits_repeated_naks() {
     assert_eq!(fixture.sent(), [""; 0]);
     fixture.at(ms + 1000).receive(9, nak(0), none());
     assert!(fixture.offer("three"));
+}
+
+/// Addresses of a group with this UDP port.
+#[derive(Debug)]
+struct Port(u16);
+
+impl AddressBook for Port {
+    fn of_node(&self, node: NodeId) -> Option<IpAddr> {
+        NumberedAddresses.of_node(node)
+    }
+
+    fn node_at(&self, address: IpAddr) -> Option<NodeId> {
+        NumberedAddresses.node_at(address)
+    }
+
+    fn of_group(&self, group: GroupId) -> IpAddr {
+        NumberedAddresses.of_group(group)
+    }
+
+    fn port(&self) -> Option<u16> {
+        Some(self.0)
+    }
+}
+
+/// ZeroMQ subscribers have one number for both ports, and abort on messages that are not framed as theirs.
+#[test]
+fn session_refuses_the_port_of_zeromq_subscribers() {
+    let config = Config::defaults(ENTRY.parameters);
+    let on = |port| BuildContext { addresses: Addresses::new(Port(port)), ..context(NodeId(0)) };
+    let built = |port| (ENTRY.build)(Role::Sender, &on(port), &config);
+    let error = built(7500).expect_err("its dport is 7500").to_string();
+    assert!(error.contains("dport = 7500 is the UDP port of the group too"), "{error}");
+    assert!(built(7654).is_ok());
+}
+
+/// A plain source announces itself by several SPMs before its data, with a TSI that is no session's.
+#[test]
+fn plain_source_sends_three_spms_before_data() {
+    let mut config = Config::defaults(ENTRY.parameters);
+    config.set(ENTRY.parameters, "ihb_min", "10 ms").expect("a setting");
+    let plain = ENTRY.plain.expect("it has them");
+    let mut machine = (plain.sender)((), &context(NodeId(0)), &config).expect("valid settings");
+    machine.start(time(0));
+    machine.as_sender().expect("a source").offer(time(0), Bytes::from_static(b"a")).expect("there is room");
+    let mut sent = Vec::new();
+    for ms in 0..30 {
+        machine.handle_timeout(time(ms));
+        let mut buf = Vec::new();
+        while machine.poll_transmit(time(ms), &mut buf).is_some() {
+            let packet = Packet::parse(&buf).expect("a packet");
+            assert!(!identity::is_of_session(packet.tsi), "{:?}", packet.tsi);
+            sent.push((ms, packet.packet_type()));
+            buf.clear();
+        }
+    }
+    use PacketType::{Odata, Spm};
+    assert_eq!(sent, [(0, Spm), (10, Spm), (20, Spm), (20, Odata)]);
 }

@@ -1,0 +1,263 @@
+//! `carillon send --plain` and `carillon recv --plain`: plain sessions with other programs.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use carillon_transfer::plain::{
+    PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport, PlainSend, PlainSource,
+};
+use carillon_transfer::run_loop::{RunControl, run_to_end};
+use serde_json::json;
+
+use super::{recv, send};
+use crate::delivery::{Human, Stop, Watch, notice, print_json, record};
+use crate::exit::JobFailed;
+
+/// `carillon send --plain`
+pub fn send(args: &send::Args) -> anyhow::Result<()> {
+    let [path] = &args.paths[..] else {
+        bail!("--plain sends one file, or - for the standard input, but {} were given", args.paths.len());
+    };
+    let input = open_input(path, args.stream)?;
+    let options = PlainSend {
+        settings: send::settings_of(&args.settings)?,
+        framing: args.framing,
+        message_bytes: args.message_bytes,
+        lines: args.stream,
+        rate: args.rate,
+        datagram: args.datagram.map(|bytes| bytes as usize),
+        hops: args.ttl,
+        ..PlainSend::new(&args.protocol)
+    };
+    let stop = Stop::on_signals()?;
+    let bound = options.bind(&args.network.keyed_network()?)?;
+    args.network.remark(&bound);
+    let watch = Watch::new(args.network.trace.as_deref(), &bound.endpoint)?;
+    let mut run = options.open(bound, input, watch)?;
+    let mut told = false;
+    run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
+        record(run.driver_mut(), |tally| &mut tally.inner);
+        if let Some(rest) = run.lingers().filter(|_| !told && !args.network.json) {
+            told = true;
+            notice(format_args!("all is sent: answers requests for {:.0} s", rest.as_secs_f64()));
+        }
+        Ok(if stop.asked() { RunControl::Quit("the sender was interrupted") } else { RunControl::Continue })
+    })?;
+    let (report, error) = (run.report(), run.take_error());
+    run.into_observer().finish()?;
+    if let Some(error) = error {
+        return Err(error.into());
+    }
+    let complete = !stop.asked() || told;
+    print_sent(&report, args.network.json, complete)?;
+    if complete { Ok(()) } else { Err(JobFailed.into()) }
+}
+
+/// Opens the file, or the standard input.
+fn open_input(path: &Path, stream: bool) -> anyhow::Result<Box<dyn Read + Send>> {
+    if path.as_os_str() == "-" {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let name = path.display();
+    if stream {
+        bail!("--stream sends the standard input: give `-` as the only path");
+    }
+    if path.is_dir() {
+        bail!("{name} is a directory: --plain sends one file, such as an archive of it");
+    }
+    Ok(Box::new(File::open(path).with_context(|| format!("cannot open {name}"))?))
+}
+
+fn print_sent(report: &PlainReport, json: bool, complete: bool) -> anyhow::Result<()> {
+    let PlainReport { messages, bytes, repairs, .. } = *report;
+    let seconds = report.time.as_secs_f64();
+    if json {
+        return print_json(&json!({
+            "event": "report",
+            "outcome": if complete { "sent" } else { "interrupted" },
+            "messages": messages,
+            "bytes": bytes,
+            "repairs": repairs,
+            "datagrams_sent": report.datagrams_sent,
+            "datagrams_received": report.datagrams_received,
+            "seconds": seconds,
+        }));
+    }
+    let plural = if messages == 1 { "" } else { "s" };
+    println!(
+        "sent {messages} message{plural}, {} in {seconds:.2} s, {repairs} repairs; \
+         nothing confirms what has arrived",
+        Human(bytes)
+    );
+    Ok(())
+}
+
+/// `carillon recv --plain`
+pub fn recv(args: &recv::Args) -> anyhow::Result<()> {
+    let mut options = PlainReceive {
+        settings: send::settings_of(&args.settings)?,
+        framing: args.framing,
+        ..PlainReceive::new(&args.protocol)
+    };
+    let from = args.from.iter().map(|from| {
+        from.parse::<IpAddr>().with_context(|| format!("--from {from}: with --plain, an IP address"))
+    });
+    let PlainLimits { silence, .. } = options.limits;
+    options.limits.silence = args.timeout.unwrap_or(silence);
+    options.limits.from = from.collect::<anyhow::Result<_>>()?;
+    let stop = Stop::on_signals()?;
+    let bound = options.bind(&args.network.keyed_network()?)?;
+    args.network.remark(&bound);
+    let watch = Watch::new(args.network.trace.as_deref(), &bound.endpoint)?;
+    let mut run = options.open(bound, watch)?;
+    let mut store = Store { args, open: BTreeMap::new(), closed: 0, failed: 0 };
+    let received = receive(&mut run, &mut store, &stop);
+    run.into_observer().finish()?;
+    received?;
+    store.end(stop.asked())
+}
+
+fn receive(run: &mut PlainReceiveRun<Watch>, store: &mut Store<'_>, stop: &Stop) -> anyhow::Result<()> {
+    run_to_end(run, |run| -> anyhow::Result<RunControl> {
+        record(run.driver_mut(), |tally| &mut tally.inner);
+        for news in run.take_news() {
+            store.add(news)?;
+        }
+        let is_over = stop.asked() || !store.args.keep_going && store.closed > 0 && store.open.is_empty();
+        Ok(if is_over { RunControl::Drop } else { RunControl::Continue })
+    })
+}
+
+/// Files of the sources, or the standard output.
+struct Store<'a> {
+    args: &'a recv::Args,
+    open: BTreeMap<PlainSource, Incoming>,
+    closed: u64,
+    failed: u64,
+}
+
+/// Reception of one source.
+#[derive(Default)]
+struct Incoming {
+    /// The file with its temporary name, from the first message on.
+    file: Option<(File, PathBuf)>,
+    messages: u64,
+    bytes: u64,
+    /// Number of the first message.
+    first: Option<u64>,
+}
+
+impl Store<'_> {
+    fn add(&mut self, news: PlainNews) -> anyhow::Result<()> {
+        match news {
+            PlainNews::Opened(source) => {
+                self.open.insert(source, Incoming::default());
+                match self.args.network.json {
+                    true => print_json(&json!({ "event": "opened", "source": source.to_string() }))?,
+                    false => notice(format_args!("receiving from {source}")),
+                }
+            }
+            PlainNews::Message { source, number, payload } => {
+                self.create(source)?;
+                let Some(incoming) = self.open.get_mut(&source) else { return Ok(()) };
+                incoming.messages += 1;
+                incoming.bytes += payload.len() as u64;
+                incoming.first.get_or_insert(number);
+                match &mut incoming.file {
+                    Some((file, path)) => file
+                        .write_all(&payload)
+                        .with_context(|| format!("cannot write {}", path.display()))?,
+                    None => std::io::stdout().lock().write_all(&payload)?,
+                }
+            }
+            PlainNews::Closed { source, lost, ended } => self.close(source, lost, ended)?,
+        }
+        Ok(())
+    }
+
+    fn name(&self, source: PlainSource) -> PathBuf {
+        self.args.out.join(source.to_string())
+    }
+
+    /// Creates the file of a source with a temporary name, unless it is there. A source without messages has none, so
+    /// that forged sources leave no files behind.
+    fn create(&mut self, source: PlainSource) -> anyhow::Result<()> {
+        let name = self.name(source);
+        let Some(incoming) = self.open.get_mut(&source).filter(|incoming| incoming.file.is_none()) else {
+            return Ok(());
+        };
+        if self.args.stdout {
+            return Ok(());
+        }
+        if name.exists() && !self.args.overwrite {
+            bail!("{} exists: move it away, or give --overwrite", name.display());
+        }
+        let mut part = name.into_os_string();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let file = std::fs::create_dir_all(&self.args.out).and_then(|()| File::create(&part));
+        incoming.file = Some((file.with_context(|| format!("cannot create {}", part.display()))?, part));
+        Ok(())
+    }
+
+    fn close(&mut self, source: PlainSource, lost: u64, ended: bool) -> anyhow::Result<()> {
+        let is_complete = ended && lost == 0;
+        if is_complete {
+            self.create(source)?;
+        }
+        let Some(incoming) = self.open.remove(&source) else { return Ok(()) };
+        if incoming.messages == 0 && !ended {
+            return Ok(());
+        }
+        self.closed += 1;
+        self.failed += u64::from(!is_complete);
+        let Incoming { file, messages, bytes, first } = incoming;
+        let mut kept = None;
+        if let Some((_, part)) = file {
+            let name = self.name(source);
+            kept = Some(if is_complete { name.clone() } else { part.clone() });
+            if is_complete {
+                std::fs::rename(&part, &name)
+                    .with_context(|| format!("cannot rename {} to {}", part.display(), name.display()))?;
+            }
+        }
+        if self.args.network.json {
+            return print_json(&json!({
+                "event": "closed",
+                "source": source.to_string(),
+                "outcome": if is_complete { "complete" } else { "failed" },
+                "ended": ended,
+                "messages": messages,
+                "first": first,
+                "bytes": bytes,
+                "lost": lost,
+                "file": kept,
+            }));
+        }
+        let plural = if messages == 1 { "" } else { "s" };
+        let what = format!("{source}: {messages} message{plural}, {}", Human(bytes));
+        match (is_complete, ended) {
+            (true, _) if self.args.stdout => {}
+            (true, _) => println!("received {what}"),
+            (false, true) => notice(format_args!("{what}; {lost} packets could not be recovered")),
+            (false, false) => notice(format_args!("{what}; it fell silent before it announced an end")),
+        }
+        Ok(())
+    }
+
+    /// Result of the command. Sources that are still open when it is interrupted have no end.
+    fn end(mut self, interrupted: bool) -> anyhow::Result<()> {
+        let open: Vec<_> = self.open.keys().copied().collect();
+        for source in open {
+            self.close(source, 0, false)?;
+        }
+        match self.failed > 0 || self.closed == 0 && !(interrupted && self.args.keep_going) {
+            true => Err(JobFailed.into()),
+            false => Ok(()),
+        }
+    }
+}

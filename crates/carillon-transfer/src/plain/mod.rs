@@ -1,0 +1,133 @@
+//! Plain sessions: the protocol's standard alone, without invitations, members or reports of Carillon.
+//!
+//! They interoperate with other implementations, such as OpenPGM and ZeroMQ (`epgm://`) for the protocol `pgm`. A
+//! sender starts at once and ends by the rules of its protocol; it never learns what has arrived. A receiver
+//! receives every source of the group that it hears. Messages are the bytes of the application, in a [`Framing`].
+//!
+//! Nothing is authenticated, so plain sessions are never used unless a program asks for them, and never with a key.
+//!
+//! ```
+//! use carillon_transfer::plain::{PlainNews, PlainReceive, PlainSend};
+//! use carillon_transfer::run_loop::{RunControl, run_to_end};
+//! # use carillon_transfer::{Error, Network};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+//! # let network = Network { group, interface: Some("lo".to_owned()), ..Network::default() };
+//! let options = PlainReceive::new("pgm");
+//! let mut receiver = options.open(options.bind(&network)?, carillon_core::NoObserver)?;
+//! let there = network.clone();
+//! let sender = std::thread::spawn(move || {
+//!     let mut options = PlainSend::new("pgm");
+//!     options.settings.push(("txw_secs".to_owned(), "200 ms".to_owned()));
+//!     let input = std::io::Cursor::new("heard by strangers");
+//!     let mut run = options.open(options.bind(&there)?, input, carillon_core::NoObserver)?;
+//!     run_to_end(&mut run, |_| Ok::<_, Error>(RunControl::Continue))?;
+//!     Ok::<_, Error>(run.report())
+//! });
+//!
+//! let mut text = Vec::new();
+//! run_to_end(&mut receiver, |receiver| {
+//!     let mut next = RunControl::Continue;
+//!     for news in receiver.take_news() {
+//!         match news {
+//!             PlainNews::Opened(source) => println!("{source} sends"),
+//!             PlainNews::Message { payload, .. } => text.extend_from_slice(&payload),
+//!             PlainNews::Closed { .. } => next = RunControl::Drop,
+//!         }
+//!     }
+//!     Ok::<_, Error>(next)
+//! })?;
+//! assert_eq!(text, b"heard by strangers");
+//! assert_eq!(sender.join().expect("it does not panic")?.messages, 1);
+//! # Ok(()) }
+//! ```
+
+mod framing;
+mod input;
+mod receive;
+mod send;
+
+use carillon_core::{BitRate, BuildContext, Config, NodeId, PlainSessions, ProtocolEntry, Seeds};
+use carillon_net::{Endpoint, GROUP, SELF};
+use carillon_proto::plain::no_plain_sessions;
+use carillon_wire::envelope::drawn_association;
+
+pub use carillon_proto::plain::{PlainLimits, PlainNews, PlainSource};
+pub use framing::Framing;
+pub use receive::{PlainReceive, PlainReceiveRun};
+pub use send::{PlainReport, PlainSend, PlainSendRun};
+
+use crate::Error;
+use crate::network::random;
+
+/// Protocol of a plain session and its settings.
+struct Plain {
+    protocol: &'static ProtocolEntry,
+    sessions: &'static PlainSessions,
+    config: Config,
+}
+
+impl Plain {
+    /// Settings of a plain session on this endpoint. Those of the user take precedence.
+    fn new(
+        name: &str,
+        user: &[(String, String)],
+        framing: Framing,
+        endpoint: &Endpoint,
+    ) -> Result<Plain, Error> {
+        let protocol = crate::send::entry(name)?;
+        let sessions = protocol.plain.ok_or_else(|| no_plain_sessions(protocol))?;
+        if endpoint.seal_bytes() > 0 {
+            return Err(Error::SealedPlain);
+        }
+        let mut config = Config::defaults(protocol.parameters);
+        let own = protocol.delivery_settings.iter().chain(sessions.settings).copied();
+        let port = endpoint.group().port();
+        let port_text = port.to_string();
+        // ZeroMQ uses one number for both ports.
+        let zeromq = (framing == Framing::ZeroMq).then_some((sessions.port, &*port_text));
+        let user = user.iter().map(|(key, value)| (&**key, &**value));
+        for (key, value) in own.chain(zeromq).chain(user) {
+            config.set(protocol.parameters, key, value).map_err(|source| Error::Setting {
+                key: key.to_owned(),
+                value: value.to_owned(),
+                source,
+            })?;
+        }
+        if framing == Framing::None && config.count(sessions.port) == u64::from(port) {
+            return Err(Error::ZeroMqPort { key: sessions.port, port });
+        }
+        Ok(Plain { protocol, sessions, config })
+    }
+
+    /// Maximum payload of a packet in a datagram of this size.
+    fn max_payload(&self, datagram: usize) -> usize {
+        datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max)
+    }
+}
+
+/// Context of a machine on this endpoint.
+fn context(
+    endpoint: &Endpoint,
+    seeds: &Seeds,
+    rate: Option<BitRate>,
+    max_payload: usize,
+) -> Result<BuildContext, Error> {
+    Ok(BuildContext {
+        association: drawn_association(random()? as u32),
+        node: SELF,
+        sender: SELF,
+        members: Vec::<NodeId>::new().into(),
+        helpers: Default::default(),
+        identities: Default::default(),
+        addresses: endpoint.addresses(SELF),
+        group: GROUP,
+        seeds: seeds.part("plain"),
+        bit_rate: rate.unwrap_or(BitRate::mbps(1000)),
+        link_overhead: if endpoint.group().is_ipv4() { 28 } else { 48 },
+        max_payload: max_payload as u32,
+        memory: usize::MAX,
+        rejoining: false,
+    })
+}

@@ -1,0 +1,265 @@
+//! Sender of a plain session.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use carillon_core::{Application, BitRate, Bytes, Machine, Observer, OfferError, Sender, Time};
+use carillon_net::{DriveError, Driver};
+
+use super::framing::Packer;
+use super::input::{Cut, read_messages};
+use super::{Framing, Plain, context};
+use crate::network::Bound;
+use crate::run_loop::Run;
+use crate::tally::Tally;
+use crate::{Error, LocalError, Network};
+
+/// Options of a plain sender.
+#[derive(Clone, Debug)]
+pub struct PlainSend {
+    /// The protocol, by its name in the registry.
+    pub protocol: String,
+    /// Parameters of the protocol.
+    pub settings: Vec<(String, String)>,
+    /// Framing of the messages.
+    pub framing: Framing,
+    /// Bytes of the messages into which the input is cut. Default: what fits one packet.
+    pub message_bytes: Option<usize>,
+    /// True if each line of the input is a message.
+    pub lines: bool,
+    /// Maximum send rate, headers included.
+    pub rate: Option<BitRate>,
+    /// Maximum bytes of a datagram.
+    pub datagram: Option<usize>,
+    /// Maximum number of hops.
+    pub hops: u8,
+}
+
+/// Result of a plain sender, which never learns what has arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlainReport {
+    /// Number of messages sent.
+    pub messages: u64,
+    /// Bytes of all messages.
+    pub bytes: u64,
+    /// Data packets that were sent again.
+    pub repairs: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Datagrams received, most of them requests.
+    pub datagrams_received: u64,
+    /// Time from the start to the end.
+    pub time: Duration,
+}
+
+/// A running plain sender, for [`run_to_end`](crate::run_loop::run_to_end).
+pub struct PlainSendRun<O: Observer> {
+    driver: Driver<dyn Machine, Outgoing, Tally<O>>,
+    /// Time for which it answers requests after the last message.
+    linger: Duration,
+    /// Time at which everything had been sent.
+    sent: Option<Time>,
+}
+
+/// Messages on their way from the input to the machine.
+struct Outgoing {
+    input: Receiver<io::Result<Vec<u8>>>,
+    packer: Packer,
+    packets: VecDeque<Bytes>,
+    messages: u64,
+    bytes: u64,
+    /// True after `finish` was called.
+    finished: bool,
+    failure: Option<Error>,
+}
+
+impl PlainSend {
+    /// Creates options with defaults.
+    pub fn new(protocol: &str) -> Self {
+        PlainSend {
+            protocol: protocol.to_owned(),
+            settings: Vec::new(),
+            framing: Framing::None,
+            message_bytes: None,
+            lines: false,
+            rate: None,
+            datagram: None,
+            hops: 1,
+        }
+    }
+
+    /// Opens the sockets. Requests arrive at the port of the group, as with any other program of the protocol, so a
+    /// host has one plain sender for each port.
+    pub fn bind(&self, network: &Network) -> Result<Bound, Error> {
+        if network.key.is_some() {
+            return Err(Error::SealedPlain);
+        }
+        network.open_at(network.effective_group().port(), false, self.hops, self.rate)
+    }
+
+    /// Creates the sender, which sends what it reads.
+    pub fn open<O: Observer>(
+        &self,
+        Bound { endpoint, seeds, .. }: Bound,
+        input: impl Read + Send + 'static,
+        observer: O,
+    ) -> Result<PlainSendRun<O>, Error> {
+        let plain = Plain::new(&self.protocol, &self.settings, self.framing, &endpoint)?;
+        let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
+        let datagram = endpoint.max_datagram().min(self.datagram.unwrap_or(usual));
+        let max_payload = plain.max_payload(datagram);
+        let packer = Packer::new(self.framing, max_payload);
+        let bytes = self.message_bytes.unwrap_or_else(|| packer.whole_message());
+        if bytes == 0 || self.framing == Framing::None && bytes > max_payload {
+            return Err(Error::MessageBytes { bytes, max: max_payload });
+        }
+        let context = context(&endpoint, &seeds, self.rate, max_payload)?;
+        let machine = (plain.sessions.sender)((), &context, &plain.config)?;
+        let input = read_messages(input, Cut { bytes, lines: self.lines }, endpoint.waker());
+        let outgoing = Outgoing {
+            input: input.map_err(Error::NoThread)?,
+            packer,
+            packets: VecDeque::new(),
+            messages: 0,
+            bytes: 0,
+            finished: false,
+            failure: None,
+        };
+        Ok(PlainSendRun {
+            linger: plain.config.span(plain.sessions.linger).at(context.bit_rate),
+            driver: Driver::new(endpoint, machine, outgoing, Tally::new(observer)),
+            sent: None,
+        })
+    }
+}
+
+impl<O: Observer> PlainSendRun<O> {
+    /// The driver.
+    pub fn driver(&self) -> &Driver<dyn Machine, impl Application, Tally<O>> {
+        &self.driver
+    }
+
+    /// Mutable access to the driver.
+    pub fn driver_mut(&mut self) -> &mut Driver<dyn Machine, impl Application, Tally<O>> {
+        &mut self.driver
+    }
+
+    /// Error that ended the run, if any.
+    pub fn take_error(&mut self) -> Option<Error> {
+        self.driver.application_mut().failure.take()
+    }
+
+    /// Time for which the sender still answers requests; `None` before everything was sent.
+    pub fn lingers(&self) -> Option<Duration> {
+        self.sent.map(|sent| self.linger.saturating_sub(self.driver.now().since(sent)))
+    }
+
+    /// The result so far.
+    pub fn report(&self) -> PlainReport {
+        let (outgoing, stats) = (self.driver.application(), self.driver.stats());
+        PlainReport {
+            messages: outgoing.messages,
+            bytes: outgoing.bytes,
+            repairs: self.driver.observer().repairs,
+            datagrams_sent: stats.datagrams_sent,
+            datagrams_received: stats.datagrams_received,
+            time: self.driver.now().since(Time::ZERO),
+        }
+    }
+
+    /// Ends the run and returns its observer.
+    pub fn into_observer(self) -> O {
+        self.driver.into_parts().3.inner
+    }
+}
+
+impl<O: Observer> Run for PlainSendRun<O> {
+    fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
+        self.driver.step(wait)
+    }
+
+    fn update(&mut self) {
+        if self.sent.is_none() && self.driver.is_finished() {
+            self.sent = Some(self.driver.now());
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.lingers().is_some_and(|rest| rest.is_zero()) || self.driver.application().failure.is_some()
+    }
+
+    fn needs_final_step(&self) -> bool {
+        false
+    }
+
+    /// Sends what has been read, and announces the end without staying for requests.
+    fn quit(&mut self, _reason: &str) {
+        self.linger = self.linger.min(QUIT_LINGER);
+        let now = self.driver.now();
+        let machine = self.driver.machine_mut();
+        if let Some(sender) = machine.as_sender() {
+            sender.finish(now);
+        }
+        self.driver.application_mut().finished = true;
+    }
+}
+
+impl Application for Outgoing {
+    fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
+        let Some(sender) = machine.as_sender() else { return false };
+        let mut called = false;
+        while !self.finished && self.failure.is_none() && self.offer(now, sender, &mut called) {}
+        called
+    }
+}
+
+impl Outgoing {
+    /// Offers the next packet or reads the next message. Returns false if neither is possible now.
+    fn offer(&mut self, now: Time, sender: &mut dyn Sender, called: &mut bool) -> bool {
+        if let Some(packet) = self.packets.front() {
+            *called = true;
+            match sender.offer(now, packet.clone()) {
+                Ok(_) => drop(self.packets.pop_front()),
+                Err(OfferError::Full) => return false,
+                Err(error) => {
+                    let error = anyhow::Error::from(error).context("a message cannot be sent");
+                    self.failure = Some(LocalError::from(error).into());
+                }
+            }
+            return true;
+        }
+        match self.input.try_recv() {
+            Ok(Ok(message)) => {
+                self.messages += 1;
+                self.bytes += message.len() as u64;
+                self.packer.add(message, &mut self.packets);
+            }
+            Ok(Err(error)) => {
+                let error = Err::<(), _>(error).context("cannot read the input").err();
+                self.failure = error.map(|error| LocalError::from(error).into());
+            }
+            // What has been read leaves before the input goes on.
+            Err(reason) => {
+                self.packer.flush(&mut self.packets);
+                if !self.packets.is_empty() {
+                    return true;
+                }
+                if reason == TryRecvError::Empty {
+                    return false;
+                }
+                sender.finish(now);
+                (self.finished, *called) = (true, true);
+            }
+        }
+        true
+    }
+}
+
+/// Maximum datagram on loopback, in bytes: other programs have buffers for a frame.
+const LOOPBACK_DATAGRAM: usize = 1472;
+/// Time for which an interrupted sender announces its end.
+const QUIT_LINGER: Duration = Duration::from_millis(100);
