@@ -70,6 +70,11 @@ check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of C
 	@scripts/check-dissectors.py target/debug/carillon
 	@scripts/test.py --programs command dissector
 
+.PHONY: check-strangers
+check-strangers: setup ## plain sessions with OpenPGM and ZeroMQ in network namespaces (root), with losses; equal bytes in both directions
+	$(CARGO) test --workspace --test command --no-run --quiet
+	@scripts/check-strangers.py target/debug/carillon
+
 .PHONY: check-package
 check-package: setup ## install the Python package in a fresh environment, run the README's code and all notebooks, try other versions of Python
 	@scripts/check-package.py

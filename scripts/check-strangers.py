@@ -1,0 +1,346 @@
+#!/usr/bin/env python3
+"""Plain sessions with programs that know nothing of Carillon: OpenPGM and ZeroMQ on epgm://, in both directions.
+
+Each cell sends a file between network namespaces, with losses in both directions at each receiver, and compares every
+byte. A cell fails if bytes differ, if a program aborts or reports a reset, or if a command does not end in time. With
+--runs N each cell is run N times. A filter selects cells by a part of their names.
+
+Needs root, nft, and the libraries of Debian's libpgm-dev and libzmq3-dev; where something is missing, this says so and
+ends with 0, or with 1 if CARILLON_REQUIRE_NETWORK is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
+
+import networks
+import programs
+
+GROUP = "239.77.6.6"
+LOSSES = (0, 0.01, 0.05)
+SIZES = (0, 1, 100_000, 10_000_000)
+# Bytes a second of every sender: well within what two processors and these losses allow.
+RATE = 2_500_000
+QUIET = 4
+LINGER = 5
+
+
+def limit(size: int) -> float:
+    """Seconds after which a command counts as one that does not end."""
+    return 60 + 4 * size / RATE
+
+
+class Failed(Exception):
+    """Why a cell has failed."""
+
+
+class Cell:
+    """One transfer: a network, the file, and the processes in it."""
+
+    def __init__(self, carillon: str, folder: str, loss: float, size: int, receivers: int) -> None:
+        self.carillon, self.folder, self.size = carillon, folder, size
+        self.network = networks.Network(receivers)
+        for host in self.network.receivers:
+            for hook in ("ingress", "egress"):
+                self.network.lose(host, loss, hook)
+        self.file = os.path.join(folder, "file")
+        with open(self.file, "wb") as file:
+            file.write(random.Random(size).randbytes(size))
+        self.started: list[tuple[str, subprocess.Popen[bytes]]] = []
+
+    def start(self, host: str, *command: object) -> None:
+        log = open(self.path(host, "log"), "wb")
+        words = [*self.network.inside(host), *(str(word) for word in command)]
+        self.started.append((host, subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder)))
+
+    def path(self, host: str, name: str) -> str:
+        return os.path.join(self.folder, f"{host}-{name}")
+
+    def log(self, host: str) -> str:
+        with open(self.path(host, "log"), errors="replace") as file:
+            return file.read()
+
+    def await_ready(self, word: str) -> None:
+        end = time.monotonic() + 20
+        for host in self.network.receivers:
+            while word not in self.log(host):
+                if time.monotonic() > end:
+                    raise Failed(f"{host} is not ready: {self.log(host)[-300:]}")
+                time.sleep(0.05)
+
+    def await_ends(self, allowed: tuple[int, ...] = (0,)) -> None:
+        end = time.monotonic() + limit(self.size)
+        for host, process in self.started:
+            try:
+                code = process.wait(max(end - time.monotonic(), 0.1))
+            except subprocess.TimeoutExpired:
+                raise Failed(f"{host} does not end: {self.log(host)[-300:]}") from None
+            if code not in allowed:
+                raise Failed(f"{host} ended with {code}: {self.log(host)[-300:]}")
+
+    def compare(self, host: str, path: str) -> None:
+        with open(self.file, "rb") as one, open(path, "rb") as other:
+            sent, came = one.read(), other.read()
+        if sent != came:
+            raise Failed(f"{host} has {len(came)} bytes instead of {len(sent)}, or others: {self.log(host)[-300:]}")
+
+    def __enter__(self) -> "Cell":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.network.close()
+
+
+def carillon_sends(cell: Cell, port: int, *more: object) -> None:
+    options = ["--group", f"{GROUP}:{port}", "--interface", "eth0", "--rate", f"{RATE * 8} bit/s"]
+    options += ["--set", f"txw_secs={LINGER} s", *more]
+    cell.start("s", cell.carillon, "send", cell.file, "--plain", *options)
+
+
+def carillon_receives(cell: Cell, port: int, *more: object) -> None:
+    for host in cell.network.receivers:
+        options = ["--group", f"{GROUP}:{port}", "--interface", "eth0", "--out", cell.path(host, "in"), "--timeout", 8]
+        cell.start(host, cell.carillon, "recv", "--plain", *options, *more)
+    # It says nothing before a source is there, and joins at once.
+    time.sleep(1)
+
+
+def received_file(cell: Cell, host: str, complete: bool) -> str:
+    """The one file that a receiver of Carillon has written."""
+    folder = cell.path(host, "in")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    if len(names) != 1 or complete and names[0].endswith(".part"):
+        raise Failed(f"{host} has the files {names}: {cell.log(host)[-300:]}")
+    return os.path.join(folder, names[0])
+
+
+def to_openpgm(cell: Cell, peer: str) -> None:
+    for host in cell.network.receivers:
+        address = cell.network.address(host)
+        cell.start(host, peer, "recv", cell.path(host, "out"), address, GROUP, QUIET)
+    cell.await_ready("READY")
+    carillon_sends(cell, 3055)
+    cell.await_ends()
+    for host in cell.network.receivers:
+        numbers = programs.said(cell.log(host), "DONE")
+        if not numbers or numbers[2]:
+            raise Failed(f"{host} reports resets: {cell.log(host)[-300:]}")
+        cell.compare(host, cell.path(host, "out"))
+
+
+def from_openpgm(cell: Cell, peer: str, message: int = 1424) -> None:
+    carillon_receives(cell, 3055)
+    cell.start("s", peer, "send", cell.file, cell.network.address("s"), GROUP, message, RATE, LINGER, 1)
+    cell.await_ends()
+    for host in cell.network.receivers:
+        cell.compare(host, received_file(cell, host, complete=True))
+
+
+def fragments_from_openpgm(cell: Cell, peer: str) -> None:
+    from_openpgm(cell, peer, 10_000)
+
+
+def to_zeromq(cell: Cell, peer: str) -> None:
+    for host in cell.network.receivers:
+        endpoint = f"epgm://{cell.network.address(host)};{GROUP}:5555"
+        cell.start(host, peer, "recv", cell.path(host, "out"), endpoint, QUIET)
+    cell.await_ready("READY")
+    time.sleep(0.5)
+    carillon_sends(cell, 5555, "--framing", "zeromq")
+    cell.await_ends()
+    for host in cell.network.receivers:
+        cell.compare(host, cell.path(host, "out"))
+
+
+def from_zeromq(cell: Cell, peer: str, message: int = 1000) -> None:
+    carillon_receives(cell, 5555, "--framing", "zeromq")
+    endpoint = f"epgm://{cell.network.address('s')};{GROUP}:5555"
+    cell.start("s", peer, "send", cell.file, endpoint, message, round(message / RATE * 1e6), LINGER)
+    # A publisher that closes may announce no end.
+    cell.await_ends((0, 1))
+    for host in cell.network.receivers:
+        cell.compare(host, received_file(cell, host, complete=False))
+
+
+def to_zeromq_beside_sessions(cell: Cell, peer: str) -> None:
+    """Guard: what Carillon sends otherwise on the bus of ZeroMQ subscribers does not abort them."""
+    host = cell.network.receivers[0]
+    endpoint = f"epgm://{cell.network.address(host)};{GROUP}:5555"
+    cell.start(host, peer, "recv", cell.path(host, "out"), endpoint, QUIET)
+    cell.await_ready("READY")
+    bus = ["--group", f"{GROUP}:5555", "--interface", "eth0"]
+    inside = cell.network.inside("s")
+    for options in (["--plain"], ["--protocol", "pgm", "--receivers", "1"]):
+        options += ["--set", "dport=5555"]
+        command = [*inside, cell.carillon, "send", cell.file, *bus, *options]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if refused.returncode == 0 or "ZeroMQ subscribers would abort" not in refused.stderr:
+            raise Failed(f"{options} is not refused: {refused.stderr[-300:]}")
+    receiver = [*inside, cell.carillon, "recv", *bus, "--out", cell.path("s", "in")]
+    for protocol in ("pgm", "carillon"):
+        with subprocess.Popen([*receiver, "--overwrite"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as there:
+            command = [*inside, cell.carillon, "send", cell.file, *bus, "--protocol", protocol, "--receivers", "1"]
+            sent = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            there.wait(60)
+        if sent.returncode:
+            raise Failed(f"a session by {protocol}: {sent.stderr[-300:]}")
+    carillon_sends(cell, 5555, "--framing", "zeromq")
+    cell.await_ends()
+    cell.compare(host, cell.path(host, "out"))
+
+
+class Chain(networks.Network):
+    """Networks in a row, with a router between each two: the sender in the first one, one receiver in the last."""
+
+    def __init__(self, routers: int) -> None:
+        self.routers = [f"relay{number}" for number in range(1, routers + 1)]
+        super().__init__(1)
+
+    def _build(self, delay_ms: float) -> None:
+        self.hosts = ["s", *self.routers, "r1"]
+        for host in ["switch", *self.hosts]:
+            networks.call("ip", "netns", "add", self.namespace(host))
+        plain = "ethtool -K $port tx off rx off sg off tso off gso off gro off >/dev/null 2>&1 || true"
+        last = len(self.hosts) - 1
+        for hop, (left, right) in enumerate(zip(self.hosts, self.hosts[1:])):
+            near, far = ("eth0" if host in ("s", "r1") else port for host, port in ((left, "south"), (right, "north")))
+            ends = ["link", "add", near, "netns", self.namespace(left), "type", "veth", "peer", "name", far]
+            networks.call("ip", *ends, "netns", self.namespace(right))
+            for host, port, number in ((left, near, 1), (right, far, 2)):
+                address = f"ip addr add 10.78.{hop}.{number}/24 dev {port}; ip link set {port} up"
+                self.shell(host, f"port={port}; {plain}; ip link set lo up; {address}")
+        for at, host in enumerate(self.hosts):
+            for hop in range(last):
+                if hop > at:
+                    self.shell(host, f"ip route add 10.78.{hop}.0/24 via 10.78.{at}.2")
+                elif hop < at - 1:
+                    self.shell(host, f"ip route add 10.78.{hop}.0/24 via 10.78.{at - 1}.1")
+            port = "eth0" if host in ("s", "r1") else "south"
+            self.shell(host, f"ip route add 224.0.0.0/4 dev {port}; sysctl -qw net.ipv4.ip_forward=1")
+
+    def address(self, host: str) -> str:
+        return "10.78.0.1" if host == "s" else f"10.78.{len(self.routers)}.2"
+
+
+def relayed(cell: Cell, peer: str, routers: int, from_carillon: bool) -> None:
+    """A plain sender or OpenPGM, routers with a relay, and a receiver of OpenPGM behind losses."""
+    cell.network.close()
+    cell.network = Chain(routers)
+    for hook in ("ingress", "egress"):
+        cell.network.lose("r1", 0.05, hook)
+    relays = []
+    for router in cell.network.routers:
+        command = [cell.carillon, "relay", "--protocol", "pgm", "--group", f"{GROUP}:3055"]
+        command = [*cell.network.inside(router), *command, "--interface", "north", "--interface", "south"]
+        relays.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    try:
+        time.sleep(1)
+        cell.start("r1", peer, "recv", cell.path("r1", "out"), cell.network.address("r1"), GROUP, QUIET)
+        cell.await_ready("READY")
+        if from_carillon:
+            carillon_sends(cell, 3055, "--ttl", 8)
+        else:
+            cell.start("s", peer, "send", cell.file, cell.network.address("s"), GROUP, 1424, RATE, LINGER, 8)
+        cell.await_ends()
+        cell.compare("r1", cell.path("r1", "out"))
+    finally:
+        for relay in relays:
+            relay.terminate()
+            relay.wait(10)
+
+
+def through_one_relay(cell: Cell, peer: str) -> None:
+    relayed(cell, peer, 1, from_carillon=False)
+
+
+def through_two_relays(cell: Cell, peer: str) -> None:
+    relayed(cell, peer, 2, from_carillon=False)
+
+
+def from_carillon_through_two_relays(cell: Cell, peer: str) -> None:
+    relayed(cell, peer, 2, from_carillon=True)
+
+
+def cells() -> list[tuple[str, object, str, float, int, int]]:
+    """Name, function, peer, loss, size and number of receivers of each cell."""
+    directions = [
+        ("carillon to OpenPGM", to_openpgm, "pgm-messages"),
+        ("OpenPGM to carillon", from_openpgm, "pgm-messages"),
+        ("carillon to ZeroMQ", to_zeromq, "zmq-messages"),
+        ("ZeroMQ to carillon", from_zeromq, "zmq-messages"),
+    ]
+    found = []
+    for (name, run, peer), loss, size in itertools.product(directions, LOSSES, SIZES):
+        # A socket without messages tells strangers nothing.
+        if size == 0 and run in (from_openpgm, from_zeromq):
+            continue
+        for receivers in (1, 2) if size in (100_000, 10_000_000) else (2,):
+            found.append((name, run, peer, loss, size, receivers))
+    for loss in LOSSES:
+        found.append(("OpenPGM to carillon in fragments", fragments_from_openpgm, "pgm-messages", loss, 1_000_000, 2))
+    for name, run in (
+        ("OpenPGM to OpenPGM through one relay", through_one_relay),
+        ("OpenPGM to OpenPGM through two relays", through_two_relays),
+        ("carillon to OpenPGM through two relays", from_carillon_through_two_relays),
+    ):
+        found.append((name, run, "pgm-messages", 0.05, 1_000_000, 1))
+    found.append(("sessions beside a ZeroMQ subscriber", to_zeromq_beside_sessions, "zmq-messages", 0, 100_000, 1))
+    return found
+
+
+def peers() -> dict[str, str]:
+    flags = programs.output_of("pkg-config", "--cflags", "--libs", "openpgm-5.3").split()
+    if not any(flag.startswith("-lpgm") for flag in flags):
+        raise programs.Missing("OpenPGM is missing (package libpgm-dev)")
+    programs.compiled("pgm-messages.c", "cc", *flags)
+    programs.compiled("zmq-messages.c", "cc", "-lzmq")
+    return {name: os.path.join(programs.BUILT, name) for name in ("pgm-messages", "zmq-messages")}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary", nargs="?", default="target/debug/carillon", help="[target/debug/carillon]")
+    parser.add_argument("filter", nargs="?", default="", help="part of the names of the cells")
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help="runs of each cell [1]")
+    args = parser.parse_args()
+    try:
+        missing = networks.why_not()
+        built = {} if missing else peers()
+    except programs.Missing as problem:
+        missing = str(problem)
+    if missing:
+        print(f"SKIPPED check-strangers: {missing}", file=sys.stderr)
+        return 1 if os.environ.get("CARILLON_REQUIRE_NETWORK", "0") not in ("", "0") else 0
+    carillon, failed, done = os.path.abspath(args.binary), 0, 0
+    for name, run, peer, loss, size, receivers in cells():
+        title = f"{name}, {size} bytes, {loss:.0%} loss, {receivers} receiver{'s' * (receivers > 1)}"
+        if args.filter not in title:
+            continue
+        for _ in range(args.runs):
+            folder, begun = tempfile.mkdtemp(prefix="carillon-strangers-"), time.monotonic()
+            try:
+                with Cell(carillon, folder, loss, size, receivers) as cell:
+                    run(cell, built[peer])
+                result = "equal"
+            except (Failed, subprocess.TimeoutExpired) as problem:
+                result, failed = f"FAILED: {problem}", failed + 1
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            done += 1
+            print(f"{title}: {result} ({time.monotonic() - begun:.0f} s)", flush=True)
+    print(f"{done} transfers, {failed} failed")
+    return 1 if failed or not done else 0
+
+
+sys.exit(main())
