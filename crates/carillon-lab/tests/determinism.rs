@@ -60,8 +60,12 @@ fn sweep_counting(
     let progress = |_| {
         ended.fetch_add(1, Ordering::Relaxed);
     };
-    run_into(&file, dir, &SweepOptions { contents, existing, jobs, testbed: None, stop, progress: &progress })
-        .map(drop)
+    run_into(
+        &file,
+        dir,
+        &SweepOptions { contents, existing, jobs, testbed: None, shared: None, stop, progress: &progress },
+    )
+    .map(drop)
 }
 
 fn tables(dir: &Path) -> Vec<Vec<u8>> {
@@ -132,8 +136,15 @@ fn a_sweep_does_not_go_on_with_another_content_of_a_file() {
             ended.fetch_add(1, Ordering::Relaxed);
         };
         let contents = Contents::default();
-        let options =
-            SweepOptions { contents, existing, jobs: 1, testbed: None, stop: &stop, progress: &progress };
+        let options = SweepOptions {
+            contents,
+            existing,
+            jobs: 1,
+            testbed: None,
+            shared: None,
+            stop: &stop,
+            progress: &progress,
+        };
         run_into(&file, &out, &options).map(drop).map_err(|error| error.to_string())
     };
     let (first, second) = ("0 1 0.01\n1 2 0.01\n", "0 1 0.01\n1 2 0.02\n");

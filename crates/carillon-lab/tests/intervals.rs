@@ -39,6 +39,7 @@ fn sweep(dir: &Path, file: &ScenarioFile) {
         existing: Existing::Keep,
         jobs: 1,
         testbed: None,
+        shared: None,
         stop: &|| false,
         progress: &|_| {},
     };

@@ -29,6 +29,7 @@ mod roles;
 mod rra;
 mod scenario;
 mod sequencer;
+mod shared;
 mod slow_applications;
 mod studies;
 mod table;

@@ -144,6 +144,7 @@ fn sweep(dir: &Path, run: &str, jobs: usize) {
         existing: Existing::Replace,
         jobs,
         testbed: None,
+        shared: None,
         stop: &|| false,
         progress: &|_| {},
     };

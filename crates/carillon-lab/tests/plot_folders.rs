@@ -167,6 +167,7 @@ fn table_4_1(settings: &[(&str, &str)]) -> Figure {
         existing: Existing::Keep,
         jobs: 1,
         testbed: None,
+        shared: None,
         stop: &|| false,
         progress: &|_| {},
     };

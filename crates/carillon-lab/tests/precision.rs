@@ -43,7 +43,15 @@ fn sweep(
         ended.fetch_add(1, Ordering::Relaxed);
     };
     let stop = || ended.load(Ordering::Relaxed) >= most;
-    let options = SweepOptions { contents, existing, jobs, testbed: None, stop: &stop, progress: &progress };
+    let options = SweepOptions {
+        contents,
+        existing,
+        jobs,
+        testbed: None,
+        shared: None,
+        stop: &stop,
+        progress: &progress,
+    };
     run_into(file, dir, &options).map(drop)
 }
 

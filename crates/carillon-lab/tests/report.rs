@@ -33,6 +33,7 @@ fn run(text: &str, dir: &Path) {
         existing: Existing::Replace,
         jobs: 2,
         testbed: None,
+        shared: None,
         stop: &|| false,
         progress: &|_| {},
     };

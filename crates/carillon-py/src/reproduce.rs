@@ -51,6 +51,7 @@ pub fn reproduce(
             stop: &stop,
             progress: &run_done,
         });
+        laboratory.expect(&chosen)?;
         let mut one = |experiment: &'static Experiment| -> Result<Reproduced, ReproduceError> {
             let outcome = laboratory.reproduce(experiment)?;
             let (kind, text, json) = match &outcome {

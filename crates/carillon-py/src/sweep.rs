@@ -35,6 +35,7 @@ pub fn run_into(
             existing,
             jobs,
             testbed: None,
+            shared: None,
             stop: &|| work.is_stopped(),
             progress: &|runs| work.run_done(runs),
         };

@@ -13,11 +13,14 @@ use super::study::Study;
 use super::table::TableSpec;
 use crate::check::CheckVerdict;
 use crate::plot::Figure;
+use crate::results::{SharedRuns, SweepError};
 use crate::scenario::ScenarioFile;
 
 /// Runs experiments; each scenario once.
 pub struct Laboratory<'a> {
     options: Options<'a>,
+    /// Runs that several scenarios have.
+    shared: Option<SharedRuns>,
     simulations: BTreeMap<&'static str, Simulation>,
     /// Testbed results, by table.
     testbeds: BTreeMap<&'static str, Simulation>,
@@ -50,7 +53,27 @@ impl Outcome {
 impl<'a> Laboratory<'a> {
     /// A laboratory in which nothing has been run yet.
     pub fn new(options: Options<'a>) -> Self {
-        Laboratory { options, simulations: BTreeMap::new(), testbeds: BTreeMap::new() }
+        Laboratory { options, shared: None, simulations: BTreeMap::new(), testbeds: BTreeMap::new() }
+    }
+
+    /// Names the experiments to be reproduced. A run that several of their scenarios have is then made once. The
+    /// results are the same.
+    pub fn expect(&mut self, experiments: &[&'static Experiment]) -> Result<(), ReproduceError> {
+        let mut files: BTreeMap<String, ScenarioFile> = BTreeMap::new();
+        for experiment in experiments {
+            for (id, file) in scenarios(experiment)? {
+                files.insert(id, Simulation::with_options(file, &self.options)?);
+            }
+        }
+        self.shared = None;
+        if files.len() > 1 {
+            std::fs::create_dir_all(self.options.out).map_err(|error| {
+                ReproduceError::File(format!("cannot make {}: {error}", self.options.out.display()))
+            })?;
+            let shared = SharedRuns::of(files.values(), self.options.out).map_err(SweepError::from)?;
+            self.shared = Some(shared);
+        }
+        Ok(())
     }
 
     /// Runs what an experiment needs and has not been run, and makes its table or figure.
@@ -112,7 +135,9 @@ impl<'a> Laboratory<'a> {
         samples: bool,
     ) -> Result<(), ReproduceError> {
         if !self.simulations.contains_key(id) {
-            let simulation = Simulation::run(id, file, unicast_settings, samples, None, &self.options)?;
+            let shared = self.shared.as_ref();
+            let simulation =
+                Simulation::run(id, file, unicast_settings, samples, (None, shared), &self.options)?;
             self.simulations.insert(id, simulation);
         }
         Ok(())
@@ -121,7 +146,7 @@ impl<'a> Laboratory<'a> {
     /// Returns the testbed results of a scenario: measured now if a testbed is given, otherwise the stored ones.
     fn measure(&self, id: &str, file: ScenarioFile, measured: &Source) -> Result<Simulation, ReproduceError> {
         match self.options.testbed {
-            Some(testbed) => Simulation::run(id, file, None, false, Some(testbed), &self.options),
+            Some(testbed) => Simulation::run(id, file, None, false, (Some(testbed), None), &self.options),
             None => Simulation::measured(measured, &file),
         }
     }
@@ -130,6 +155,31 @@ impl<'a> Laboratory<'a> {
     pub fn steps(&self) -> u64 {
         self.simulations.values().map(|simulation| simulation.steps).sum()
     }
+}
+
+/// The scenarios that an experiment simulates, with the names of their result folders.
+fn scenarios(experiment: &'static Experiment) -> Result<Vec<(String, ScenarioFile)>, ReproduceError> {
+    let mut scenarios = Vec::new();
+    let mut add_table = |id: &str, table: &TableSpec| -> Result<(), ReproduceError> {
+        let file = table.plan.scenario()?;
+        if let Some(settings) = table.unicast_settings {
+            scenarios.push((format!("{id}-unicast"), file.clone().with_all(settings.0)?));
+        }
+        scenarios.push((id.to_owned(), file));
+        Ok(())
+    };
+    match &experiment.shows {
+        ExperimentKind::Table(table) => add_table(experiment.id, table)?,
+        ExperimentKind::Figure(figure) => {
+            figure.tables().iter().try_for_each(|(id, table)| add_table(id, table))?;
+        }
+        ExperimentKind::Study(study) => {
+            for plan in study.plans.iter().filter(|plan| plan.measured.is_none()) {
+                scenarios.push((plan.id.to_string(), plan.plan.scenario()?.with_all(plan.settings.0)?));
+            }
+        }
+    }
+    Ok(scenarios)
 }
 
 /// Origin given for testbed numbers that were measured in this run.

@@ -7,7 +7,7 @@ use super::error::ReproduceError;
 use super::kept::Source;
 use super::options::Options;
 use crate::metrics::{Bounds, Terms};
-use crate::results::{Contents, SweepOptions, Testbed, run_into};
+use crate::results::{Contents, SharedRuns, SweepOptions, Testbed, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, number_of, text_of};
 use crate::statistics::Summary;
 use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
@@ -53,26 +53,36 @@ struct Measures {
 }
 
 impl Simulation {
-    /// Runs a scenario into its folder below `--out`, on the testbed if one is given, and reads the results.
-    pub(super) fn run(
-        id: &str,
-        mut file: ScenarioFile,
-        unicast_settings: Option<&[(&str, &str)]>,
-        samples: bool,
-        testbed: Option<&Testbed<'_>>,
+    /// The scenario with the seed and the messages of the options.
+    pub(super) fn with_options(
+        file: ScenarioFile,
         options: &Options<'_>,
-    ) -> Result<Self, ReproduceError> {
+    ) -> Result<ScenarioFile, ReproduceError> {
         let seed = options.seed.map(|seed| ("run.seed", seed.to_string()));
         let messages = options.messages.map(|messages| ("workload.messages", messages.to_string()));
         let settings: Vec<_> =
             seed.iter().chain(&messages).map(|(key, value)| (*key, value.as_str())).collect();
-        file = file.with_all(&settings)?;
+        Ok(file.with_all(&settings)?)
+    }
+
+    /// Runs a scenario into its folder below `--out`, on the testbed if one is given, and reads the results. Runs that
+    /// are shared are made once.
+    pub(super) fn run(
+        id: &str,
+        file: ScenarioFile,
+        unicast_settings: Option<&[(&str, &str)]>,
+        samples: bool,
+        (testbed, shared): (Option<&Testbed<'_>>, Option<&SharedRuns>),
+        options: &Options<'_>,
+    ) -> Result<Self, ReproduceError> {
+        let file = Self::with_options(file, options)?;
         let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
             let sweep = SweepOptions {
                 contents: Contents { samples, ..Contents::default() },
                 existing: options.existing,
                 jobs: options.jobs,
                 testbed,
+                shared,
                 stop: options.stop,
                 progress: options.progress,
             };

@@ -16,7 +16,8 @@ use crate::run::RunResult;
 /// The file.
 #[derive(Debug)]
 pub(super) struct Journal {
-    path: PathBuf,
+    /// Path of the file, unless it is a temporary one without a name.
+    path: Option<PathBuf>,
     file: File,
     end: u64,
     runs: Vec<Option<Entry>>,
@@ -71,7 +72,19 @@ impl Journal {
         lock(&file)?;
         file.set_len(0)?;
         file.write_all(digest)?;
-        Ok(Journal { path: path.into(), file, end: digest.len() as u64, runs: vec![None; runs], own_metrics })
+        Ok(Journal {
+            path: Some(path.into()),
+            file,
+            end: digest.len() as u64,
+            runs: vec![None; runs],
+            own_metrics,
+        })
+    }
+
+    /// Creates an empty journal for `runs` runs in a file without a name in this folder, which goes with the process.
+    pub fn temporary(dir: &Path, runs: usize) -> io::Result<Self> {
+        let file = tempfile::tempfile_in(dir)?;
+        Ok(Journal { path: None, file, end: 0, runs: vec![None; runs], own_metrics: &[] })
     }
 
     /// Opens the journal of an earlier process; `None` if it belongs to a different sweep.
@@ -94,7 +107,7 @@ impl Journal {
             return Ok(None);
         }
         let mut journal = Journal {
-            path: path.into(),
+            path: Some(path.into()),
             file: file.try_clone()?,
             end: found.len() as u64,
             runs: vec![None; runs],
@@ -189,6 +202,31 @@ impl Journal {
         self.runs.iter().flatten().map(|entry| entry.steps).sum()
     }
 
+    /// Results of a run that is done, without its messages, as a run of point 0.
+    pub fn result(&mut self, run: usize) -> io::Result<Option<RunResult>> {
+        let Some(Entry { steps, wall, metrics, nodes, .. }) = self.run(run).cloned() else { return Ok(None) };
+        let mut result = RunResult {
+            point: 0,
+            replication: 0,
+            messages: Vec::new(),
+            samples: Vec::new(),
+            nodes: Vec::new(),
+            steps,
+            wall,
+        };
+        for (metric, range) in metrics {
+            let mut samples = Vec::new();
+            self.read(range, &mut samples)?;
+            result.samples.push((metric, samples));
+        }
+        for (metric, range) in nodes {
+            let mut nodes = Vec::new();
+            self.read_nodes(range, &mut nodes)?;
+            result.nodes.push((metric, nodes));
+        }
+        Ok(Some(result))
+    }
+
     /// Reads the samples of a range and appends them to a buffer.
     pub fn read(&mut self, part: JournalRange, into: &mut Vec<f64>) -> io::Result<()> {
         self.read_numbers(part, into, f64::from_bits)
@@ -226,7 +264,7 @@ impl Journal {
     /// Removes the file.
     pub fn remove(self) -> io::Result<()> {
         drop(self.file);
-        std::fs::remove_file(self.path)
+        self.path.map_or(Ok(()), std::fs::remove_file)
     }
 }
 

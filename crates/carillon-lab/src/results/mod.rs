@@ -7,6 +7,7 @@ mod existing;
 mod folder;
 mod journal;
 mod nodes;
+mod shared;
 mod sorted;
 mod sweep;
 
@@ -31,6 +32,7 @@ use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
 
 pub use self::existing::{Existing, check, has_results, is_abandoned, is_complete, progress};
 pub use self::folder::{read_nodes, read_runs, read_summary};
+pub use self::shared::SharedRuns;
 pub use self::sweep::{SweepError, SweepOptions, TakeResult, Testbed, run_elsewhere, run_into};
 
 /// Writes the results of a plan into a folder.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
+use super::shared::SharedRuns;
 use super::{Contents, Existing, Report, ResultsError, Writer, is_complete};
 use crate::plan::{Plan, Run};
 use crate::run::{RunError, RunResult, run_each};
@@ -19,6 +20,8 @@ pub struct SweepOptions<'a> {
     pub jobs: usize,
     /// Runs them, one after the other, in place of the simulator.
     pub testbed: Option<&'a Testbed<'a>>,
+    /// Runs that other sweeps have too; they are made once.
+    pub shared: Option<&'a SharedRuns>,
     /// Returns true when the sweep is to stop; completed runs are kept.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told after each run, with the number of all that are run.
@@ -66,7 +69,7 @@ pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> 
             Ok::<usize, SweepError>(first_needed)
         };
         match options.testbed {
-            None => run_each(plan, pending, options.jobs, options.stop, &mut take),
+            None => run_shared(file, plan, pending, options, &mut take),
             Some(testbed) => {
                 let mut first_needed = 0;
                 for &run in pending {
@@ -81,6 +84,37 @@ pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> 
                 Ok(())
             }
         }
+    })
+}
+
+/// Makes these runs of a plan, except those that another sweep has made.
+fn run_shared(
+    file: &ScenarioFile,
+    plan: &Plan,
+    pending: &[usize],
+    options: &SweepOptions<'_>,
+    take: &mut TakeResult<'_>,
+) -> Result<(), SweepError> {
+    // Own metrics and messages are not shared.
+    let is_plain = !options.contents.messages && options.contents.metrics.is_empty();
+    let Some(shared) = options.shared.filter(|_| is_plain) else {
+        return run_each(plan, pending, options.jobs, options.stop, take);
+    };
+    let shared = shared.of_plan(file, plan);
+    let (mut others, mut first_needed) = (Vec::new(), 0);
+    for &run in pending {
+        if run < first_needed {
+            continue;
+        }
+        match shared.find(run) {
+            Some(result) => first_needed = take(run, result)?,
+            None => others.push(run),
+        }
+    }
+    // A run that is needed no more stays in the list: `take` says so again.
+    run_each(plan, &others, options.jobs, options.stop, &mut |run, result| {
+        shared.keep(run, &result);
+        take(run, result)
     })
 }
 

@@ -40,14 +40,20 @@ fn first_helping(
 impl ScenarioFile {
     /// The scenario at a sweep point.
     pub fn resolve(&self, point: &Point) -> Result<Scenario, ScenarioError> {
-        // Without the sweep, of which each point of a long one would have a copy.
+        let table = self.table_at(point);
+        let document = document::typed(&format!("{}{point}", self.origin), &table)?;
+        self.scenario(document, &table)
+    }
+
+    /// The document of a sweep point: without the sweep, with the values of the point.
+    pub fn table_at(&self, point: &Point) -> Table {
+        // Each point of a long sweep would have a copy of the sweep.
         let sections = self.table.iter().filter(|(name, _)| *name != "sweep");
         let mut table: Table = sections.map(|(name, section)| (name.clone(), section.clone())).collect();
         for (key, value) in &point.0 {
             sweep::set(&mut table, key, value.clone());
         }
-        let document = document::typed(&format!("{}{point}", self.origin), &table)?;
-        self.scenario(document, &table)
+        table
     }
 
     fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {

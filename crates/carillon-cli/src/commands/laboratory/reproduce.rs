@@ -103,6 +103,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         stop: &asked,
         progress: &run_done,
     });
+    laboratory.expect(&chosen)?;
     let mut page = Page::new("Tables and figures beside their published numbers, and open questions");
     let mut holds = true;
     for experiment in chosen {
