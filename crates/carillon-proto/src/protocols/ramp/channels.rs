@@ -6,7 +6,7 @@ use carillon_core::Time;
 use carillon_wire::ramp::Service;
 
 use super::config::Settings;
-use crate::blocks::{FailureTimeout, MissedPolls};
+use crate::blocks::{FailureTimeout, Minimum, MissedPolls};
 
 /// Channel to one receiver.
 #[derive(Debug)]
@@ -42,11 +42,20 @@ impl Channel {
     }
 }
 
-/// Channels by index of the member.
+/// Channels by index of the member, with the least values over all of them: each answer of a large group asks for these.
 #[derive(Debug)]
 pub(super) struct Channels {
-    pub all: Vec<Channel>,
+    all: Vec<Channel>,
     patience: FailureTimeout,
+    /// First missing messages of the awaited channels.
+    nexts: Minimum,
+    /// First messages without room of the awaited channels.
+    limits: Minimum,
+    /// Times in nanoseconds since when open channels owe an answer.
+    debts: Minimum,
+    awaited: usize,
+    /// Number of awaited channels that owe an answer.
+    awaited_debts: usize,
 }
 
 impl Channels {
@@ -62,53 +71,98 @@ impl Channels {
             missed: MissedPolls::default(),
             heard: false,
         };
-        Channels { all: (0..members).map(channel).collect(), patience: settings.patience }
+        let mut channels = Channels {
+            all: (0..members).map(channel).collect(),
+            patience: settings.patience,
+            nexts: Minimum::default(),
+            limits: Minimum::default(),
+            debts: Minimum::default(),
+            awaited: 0,
+            awaited_debts: 0,
+        };
+        (0..members).for_each(|index| channels.count(index, true));
+        channels
+    }
+
+    /// The channel to a member.
+    pub fn channel(&self, index: usize) -> &Channel {
+        &self.all[index]
+    }
+
+    /// All channels.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Channel)> {
+        self.all.iter().enumerate()
     }
 
     /// Records a packet of a receiver with its progress. Both numbers never move back, since packets overtake each
     /// other.
     pub fn on_status(&mut self, index: usize, next: u64, limit: u64) {
-        let channel = &mut self.all[index];
-        channel.next = channel.next.max(next);
-        channel.limit = channel.limit.max(limit);
-        channel.missed.heard();
-        (channel.is_connected, channel.owes_since, channel.heard) = (true, None, true);
+        self.change(index, |channel| {
+            channel.next = channel.next.max(next);
+            channel.limit = channel.limit.max(limit);
+            channel.missed.heard();
+            (channel.is_connected, channel.owes_since, channel.heard) = (true, None, true);
+        });
     }
 
-    /// Channels that the sender waits for.
-    pub fn awaited(&self) -> impl Iterator<Item = &Channel> {
-        self.all.iter().filter(|channel| channel.is_awaited())
+    /// Number of channels that the sender waits for.
+    pub fn awaited(&self) -> usize {
+        self.awaited
+    }
+
+    /// First message that an awaited receiver is missing.
+    pub fn first_missing(&self) -> Option<u64> {
+        self.nexts.get()
+    }
+
+    /// First message for which an awaited receiver has no room.
+    pub fn limit(&self) -> Option<u64> {
+        self.limits.get()
+    }
+
+    /// Closes a channel.
+    pub fn close(&mut self, index: usize) {
+        self.change(index, |channel| channel.is_closed = true);
+    }
+
+    /// Records that a CONNECT was sent to a member.
+    pub fn connect(&mut self, now: Time, index: usize) {
+        self.change(index, |channel| _ = channel.owes_since.get_or_insert(now));
     }
 
     /// Records that a packet with the ACK flag was sent to one member, or to all.
     pub fn ask(&mut self, now: Time, only: Option<usize>) {
-        for (index, channel) in self.all.iter_mut().enumerate() {
-            if channel.is_awaited() && only.is_none_or(|only| only == index) {
-                channel.owes_since.get_or_insert(now);
+        let indices = only.map_or(0..self.all.len(), |only| only..only + 1);
+        for index in indices {
+            if self.all[index].is_awaited() && self.all[index].owes_since.is_none() {
+                self.change(index, |channel| channel.owes_since = Some(now));
             }
         }
     }
 
     /// Returns true if an awaited receiver owes an answer.
     pub fn has_debts(&self) -> bool {
-        self.awaited().any(|channel| channel.owes_since.is_some())
+        self.awaited_debts > 0
     }
 
     /// Earliest time at which an answer is overdue.
     pub fn overdue_at(&self, timeout: Duration) -> Option<Time> {
-        let open = self.all.iter().filter(|channel| !channel.is_closed);
-        open.filter_map(|channel| channel.owes_since).min().map(|since| since + timeout)
+        self.debts.get().map(|since| Time::from_nanos(since) + timeout)
     }
 
     /// Counts the overdue answers. Returns the indices of receivers to ask again, and of failed ones.
     pub fn overdue(&mut self, now: Time, timeout: Duration) -> (Vec<usize>, Vec<usize>) {
         let (mut again, mut failed) = (Vec::new(), Vec::new());
-        for (index, channel) in self.all.iter_mut().enumerate().filter(|(_, channel)| !channel.is_closed) {
-            if channel.owes_since.is_none_or(|since| now.since(since) < timeout) {
+        let patience = self.patience;
+        for index in 0..self.all.len() {
+            let channel = &self.all[index];
+            if channel.is_closed || channel.owes_since.is_none_or(|since| now.since(since) < timeout) {
                 continue;
             }
-            channel.owes_since = Some(now);
-            let gone = channel.missed.missed(self.patience, timeout);
+            let gone = self.change(index, |channel| {
+                channel.owes_since = Some(now);
+                channel.missed.missed(patience, timeout)
+            });
             if gone { &mut failed } else { &mut again }.push(index);
         }
         (again, failed)
@@ -133,11 +187,57 @@ impl Channels {
 
     /// Continues with a receiver after its missing messages before `next` were skipped.
     pub fn skip(&mut self, index: usize, next: u64) {
-        let channel = &mut self.all[index];
-        // The receiver cannot report the room that the skipped messages have left.
-        let room = channel.limit.saturating_sub(channel.next).max(1);
-        channel.next = channel.next.max(next);
-        channel.limit = channel.limit.max(channel.next + room);
-        channel.missed.heard();
+        self.change(index, |channel| {
+            // The receiver cannot report the room that the skipped messages have left.
+            let room = channel.limit.saturating_sub(channel.next).max(1);
+            channel.next = channel.next.max(next);
+            channel.limit = channel.limit.max(channel.next + room);
+            channel.missed.heard();
+        });
+    }
+
+    /// Changes a channel, and keeps the least values right.
+    fn change<T>(&mut self, index: usize, act: impl FnOnce(&mut Channel) -> T) -> T {
+        self.count(index, false);
+        let result = act(&mut self.all[index]);
+        self.count(index, true);
+        debug_assert!(self.all.len() > MAX_CHECKED_CHANNELS || self.is_consistent(), "{self:?}");
+        result
+    }
+
+    /// Returns true if the least values are those of the channels.
+    fn is_consistent(&self) -> bool {
+        let awaited = || self.all.iter().filter(|channel| channel.is_awaited());
+        let debts = self.all.iter().filter(|channel| !channel.is_closed).filter_map(|open| open.owes_since);
+        self.awaited == awaited().count()
+            && self.awaited_debts == awaited().filter(|channel| channel.owes_since.is_some()).count()
+            && self.nexts.get() == awaited().map(|channel| channel.next).min()
+            && self.limits.get() == awaited().map(|channel| channel.limit).min()
+            && self.debts.get() == debts.min().map(Time::as_nanos)
+    }
+
+    /// Adds the values of a channel to the least ones, or removes them.
+    fn count(&mut self, index: usize, is_added: bool) {
+        let Channel { next, limit, owes_since, is_closed, .. } = self.all[index];
+        let is_awaited = self.all[index].is_awaited();
+        let note = |minimum: &mut Minimum, number| match is_added {
+            true => minimum.insert(number),
+            false => minimum.remove(number),
+        };
+        let number = |count: &mut usize| *count = if is_added { *count + 1 } else { *count - 1 };
+        if is_awaited {
+            note(&mut self.nexts, next);
+            note(&mut self.limits, limit);
+            number(&mut self.awaited);
+        }
+        if let Some(since) = owes_since.filter(|_| !is_closed) {
+            note(&mut self.debts, since.as_nanos());
+            if is_awaited {
+                number(&mut self.awaited_debts);
+            }
+        }
     }
 }
+
+/// Maximum number of channels whose least values builds with debug assertions check after each change.
+const MAX_CHECKED_CHANNELS: usize = 64;

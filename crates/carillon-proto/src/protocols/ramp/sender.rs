@@ -73,7 +73,7 @@ impl RampSender {
         let members = Members::new(build.members.clone());
         let channels = Channels::new(&settings, members.len());
         Ok(RampSender {
-            bursts: Bursts::new(&settings, channels.awaited().count()),
+            bursts: Bursts::new(&settings, channels.awaited()),
             channels,
             kept: Numbered::default(),
             done: 0,
@@ -108,7 +108,8 @@ impl RampSender {
         else {
             return context.events.dropped(DropReason::Foreign);
         };
-        let Some(index) = self.members.index_of(source).filter(|&index| !self.channels.all[index].is_closed)
+        let Some(index) =
+            self.members.index_of(source).filter(|&index| !self.channels.channel(index).is_closed)
         else {
             return context.events.dropped(DropReason::NotAMember);
         };
@@ -167,8 +168,7 @@ impl RampSender {
 
     /// Completes the messages that all awaited receivers have, and asks for confirmation if it is needed.
     fn settle(&mut self, context: &mut Context) {
-        let done = self.channels.awaited().map(|channel| channel.next).min();
-        let done = done.unwrap_or(self.sent).min(self.sent);
+        let done = self.channels.first_missing().unwrap_or(self.sent).min(self.sent);
         while self.done < done {
             let failed = self.done < self.failed_before;
             let outcome = if failed { Outcome::Failed } else { Outcome::Acknowledged };
@@ -224,8 +224,7 @@ impl RampSender {
 
     /// First message that the window or the room of a receiver does not admit.
     fn limit(&self) -> u64 {
-        let room = self.channels.awaited().map(|channel| channel.limit).min();
-        room.unwrap_or(u64::MAX).min(self.done + self.settings.window)
+        self.channels.limit().unwrap_or(u64::MAX).min(self.done + self.settings.window)
     }
 
     fn is_all_sent(&self) -> bool {
@@ -236,7 +235,7 @@ impl RampSender {
         let (again, failed) = self.channels.overdue(context.now, self.settings.response_timeout);
         self.fail(context, failed);
         let (connected, others): (BTreeSet<_>, BTreeSet<_>) =
-            again.into_iter().partition(|&index| self.channels.all[index].is_connected);
+            again.into_iter().partition(|&index| self.channels.channel(index).is_connected);
         self.connects.extend(others);
         self.poll.due.extend(targets(&connected, self.settings.mcast_thresh));
         if connected.is_empty() && self.wants_confirmation(context) && !self.channels.has_debts() {
@@ -248,9 +247,9 @@ impl RampSender {
     /// Closes the channels to failed receivers, or skips the messages that they miss.
     fn fail(&mut self, context: &mut Context, failed: Vec<usize>) {
         for index in failed {
-            let is_awaited = self.channels.all[index].is_awaited();
+            let is_awaited = self.channels.channel(index).is_awaited();
             match self.settings.past_limit {
-                PastLimit::Wait if self.channels.all[index].is_connected => {
+                PastLimit::Wait if self.channels.channel(index).is_connected => {
                     self.poll.due.insert(Some(index));
                 }
                 PastLimit::Wait => _ = self.connects.insert(index),
@@ -259,7 +258,7 @@ impl RampSender {
                     self.failed_before = self.failed_before.max(self.sent);
                 }
                 _ => {
-                    self.channels.all[index].is_closed = true;
+                    self.channels.close(index);
                     if is_awaited {
                         context.events.member_lost(self.members.node(index));
                     }
@@ -281,13 +280,12 @@ impl RampSender {
         let index = loop {
             let index = self.connects.pop_first()?;
             // The receiver may have answered an earlier CONNECT meanwhile.
-            if !self.channels.all[index].is_connected {
+            if !self.channels.channel(index).is_connected {
                 break index;
             }
         };
-        let channel = &mut self.channels.all[index];
-        channel.owes_since.get_or_insert(context.now);
-        let service = channel.service;
+        self.channels.connect(context.now, index);
+        let service = self.channels.channel(index).service;
         Packet::Connect { next: wire(self.sent), service, flags: self.flags(false) }
             .emit(context.association, buf);
         context.events.control("connect", self.sent);
@@ -301,7 +299,7 @@ impl RampSender {
             return Some(self.send_idle(context, Some(index), false, buf));
         }
         while let Some(target) = self.poll.due.pop_first() {
-            let channel = target.map(|index| &self.channels.all[index]);
+            let channel = target.map(|index| self.channels.channel(index));
             if channel.is_some_and(|channel| !channel.is_awaited()) {
                 continue;
             }
@@ -323,7 +321,7 @@ impl RampSender {
 
     /// Reports the receivers for which a flagged message is retransmitted.
     fn note_retransmission(&self, context: &mut Context, target: Target) {
-        for (index, channel) in self.channels.all.iter().enumerate() {
+        for (index, channel) in self.channels.iter() {
             let owes = channel.is_awaited() && channel.owes_since.is_some();
             if owes && target.is_none_or(|target| target == index) {
                 context.events.repair_needed(self.members.node(index), 1);
@@ -356,7 +354,7 @@ impl RampSender {
         while let Some((number, target)) = self.repairs.due.pop(context.now) {
             // The member may have received it meanwhile, or be gone.
             let needs = |channel: &Channel| !channel.is_closed && channel.next <= number;
-            let is_needed = target.is_none_or(|index| needs(&self.channels.all[index]));
+            let is_needed = target.is_none_or(|index| needs(self.channels.channel(index)));
             let requesters = target.map_or_else(|| self.repairs.take_group(number), |index| vec![index]);
             if is_needed && self.kept.get(number).is_some() {
                 for index in requesters {
@@ -371,7 +369,7 @@ impl RampSender {
     fn poll_message(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let number = self.sent;
         let first = self.bursts.on_message(context.now);
-        let ack = first && !self.bursts.is_idle_mode() && self.channels.awaited().next().is_some();
+        let ack = first && !self.bursts.is_idle_mode() && self.channels.awaited() > 0;
         self.sent += 1;
         self.idle_due = false;
         if ack {
@@ -477,7 +475,7 @@ impl Part for RampSender {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        for (index, channel) in self.channels.all.iter().enumerate() {
+        for (index, channel) in self.channels.iter() {
             let about = self.members.node(index).0.into();
             let of = super::ENTRY.states[0].of;
             if let Some(state) = channel.state() {
@@ -505,21 +503,21 @@ impl Part for RampSender {
 
     fn expel(&mut self, context: &mut Context, member: NodeId) {
         if let Some(index) = self.members.index_of(member) {
-            self.channels.all[index].is_closed = true;
+            self.channels.close(index);
             self.settle(context);
         }
     }
 
     fn awaits(&self, _context: &Context, member: NodeId) -> bool {
         let blocked = self.sent < self.kept.end();
-        let channel = self.members.index_of(member).map(|index| &self.channels.all[index]);
+        let channel = self.members.index_of(member).map(|index| self.channels.channel(index));
         channel.filter(|channel| channel.is_awaited()).is_some_and(|channel| {
             (self.done < self.sent && channel.next <= self.done) || (blocked && channel.limit <= self.sent)
         })
     }
 
     fn acknowledged(&self, _context: &Context, member: NodeId) -> Option<u64> {
-        self.members.index_of(member).map(|index| self.channels.all[index].next)
+        self.members.index_of(member).map(|index| self.channels.channel(index).next)
     }
 
     fn is_finished(&self) -> bool {
