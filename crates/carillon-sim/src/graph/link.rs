@@ -105,6 +105,8 @@ struct Losses {
     /// Number of draws so far, and the state after them.
     drawn: u64,
     is_bad: bool,
+    /// True if every packet passes the loss sections in `rare`, false if only originals are looked up there.
+    has_sections: bool,
     rare: Option<Box<RareLosses>>,
 }
 
@@ -154,8 +156,9 @@ impl LinkState {
 
     /// Adds a loss section beside the model.
     pub(super) fn add_loss(&mut self, section: Arc<LossSection>, place: LossyPlace) {
-        let rare = self.losses.get_or_insert_default().rare.get_or_insert_default();
-        rare.sections.push(LossProcess::new(section, place));
+        let losses = self.losses.get_or_insert_default();
+        losses.has_sections = true;
+        losses.rare.get_or_insert_default().sections.push(LossProcess::new(section, place));
     }
 
     /// Returns the time at which fewer than `limit` packets wait, if nothing else is queued; `None` if there is room
@@ -293,7 +296,9 @@ impl Losses {
     /// Returns true if this packet is lost.
     fn loses(&mut self, now: Time, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         let mut is_lost = false;
-        if let Some(rare) = self.rare.as_deref_mut() {
+        if (self.has_sections || original.is_some())
+            && let Some(rare) = self.rare.as_deref_mut()
+        {
             is_lost = rare.lose(now, original, &seeds);
             if rare.lose_single(original) {
                 return true;

@@ -12,7 +12,7 @@ use carillon_core::{
 use super::input::InputBuffer;
 use super::link::{Fate, LinkState, LossModel, SingleLoss};
 use super::outage::{Outage, Outages};
-use super::routes::{DeliveryTree, PathTree, Routes};
+use super::routes::{DeliveryTree, Routes};
 use super::topology::Topology;
 use crate::loss::{LossSection, LossyPlace};
 use crate::network::{Arrival, Network, Precedence};
@@ -312,9 +312,9 @@ impl Graph {
 
     /// Multicast tree of a source.
     pub fn tree(&mut self, source: NodeId, group: GroupId) -> Arc<DeliveryTree> {
-        let Graph { topology, up, members, trees, .. } = self;
+        let Graph { topology, up, members, trees, routes, .. } = self;
         let tree = trees.entry((source, group)).or_insert_with(|| {
-            let paths = PathTree::new(topology, source, |link| up[link as usize]);
+            let paths = routes.paths(topology, source, |link| up[link as usize]);
             let members = members.get(&group).map_or(&[][..], Vec::as_slice);
             Arc::new(DeliveryTree::new(topology, &paths, members))
         });

@@ -48,6 +48,27 @@ impl PathTree {
         PathTree { root, port, delay: best.into_iter().map(|(delay, _)| delay).collect() }
     }
 
+    /// Computes the paths to this root in a tree, where each node has one path: without a search for the best.
+    fn in_tree(topology: &Topology, root: NodeId, is_up: impl Fn(u32) -> bool) -> Self {
+        let nodes = topology.nodes();
+        let mut port = vec![None; nodes];
+        let mut delays = vec![Duration::MAX; nodes];
+        delays[root.index()] = Duration::ZERO;
+        let mut reached = vec![root];
+        while let Some(node) = reached.pop() {
+            let delay = delays[node.index()];
+            for (_, number, link) in topology.ports(node).filter(|&(_, number, _)| is_up(number)) {
+                let other = link.other(node);
+                if delays[other.index()] == Duration::MAX {
+                    delays[other.index()] = delay + link.delay;
+                    port[other.index()] = topology.port_on(other, number);
+                    reached.push(other);
+                }
+            }
+        }
+        PathTree { root, port, delay: delays }
+    }
+
     /// Port of a node towards the root; `None` at the root and without a path.
     pub fn port(&self, node: NodeId) -> Option<PortId> {
         self.port[node.index()]
@@ -111,6 +132,14 @@ impl Routes {
                 }
                 tables.entry(near).or_insert_with(|| PathTree::new(topology, near, is_up).port)[node.index()]
             }
+        }
+    }
+
+    /// Computes the paths from every node to this root.
+    pub(super) fn paths(&self, topology: &Topology, root: NodeId, is_up: impl Fn(u32) -> bool) -> PathTree {
+        match self {
+            Routes::Tree(_) => PathTree::in_tree(topology, root, is_up),
+            Routes::Graph(_) => PathTree::new(topology, root, is_up),
         }
     }
 
@@ -195,15 +224,25 @@ pub struct DeliveryTree {
     downstream: Vec<PortId>,
 }
 
-/// Node of the tree, with everything that forwarding a packet needs.
+/// Node of the tree, with everything that forwarding a packet needs. It is small, since each source has a tree and a
+/// packet visits its nodes in no order: most visits miss the cache.
 #[derive(Clone, Copy, Debug)]
 struct TreeNode {
-    /// Port towards the source.
-    upstream: Option<PortId>,
-    is_member: bool,
-    /// Range of its ports in `downstream`.
-    ports: (u32, u32),
+    /// Index of its first port in `downstream`; the highest bit says whether the node is a member.
+    first: u32,
+    /// Number of its ports in `downstream`.
+    ports: u16,
+    /// Port towards the source; `NO_PORT` without one.
+    upstream: u16,
 }
+
+const _: () = assert!(size_of::<TreeNode>() == 8);
+
+/// Flag of members in `TreeNode::first`.
+const MEMBER: u32 = 1 << 31;
+
+/// Number of no port: a node has fewer links.
+const NO_PORT: u16 = u16::MAX;
 
 impl DeliveryTree {
     /// Builds the tree of a source for these members.
@@ -225,35 +264,48 @@ impl DeliveryTree {
                 node = above;
             }
         }
-        // Sorted by node, the ports of a node form one range.
-        edges.sort_unstable();
-        let hears = |node| TreeNode { upstream: paths.port(node), is_member: false, ports: (0, 0) };
+        let hears = |node| {
+            let upstream = paths.port(node).map_or(NO_PORT, |port| port.0);
+            TreeNode { first: 0, ports: 0, upstream }
+        };
         let mut nodes: Vec<TreeNode> = (0..nodes as u32).map(NodeId).map(hears).collect();
-        for (at, (node, _)) in (0_u32..).zip(&edges) {
-            let ports = &mut nodes[node.index()].ports;
-            if ports.0 == ports.1 {
-                ports.0 = at;
-            }
-            ports.1 = at + 1;
+        // Counted by node, the ports of a node form one range.
+        edges.iter().for_each(|(node, _)| nodes[node.index()].ports += 1);
+        let mut end = 0;
+        for node in &mut nodes {
+            node.first = end;
+            end += u32::from(std::mem::take(&mut node.ports));
         }
-        members.iter().for_each(|member| nodes[member.index()].is_member = true);
-        DeliveryTree { nodes, downstream: edges.into_iter().map(|(_, port)| port).collect() }
+        let mut downstream = vec![PortId(0); edges.len()];
+        for (node, port) in edges {
+            let node = &mut nodes[node.index()];
+            downstream[node.first as usize + usize::from(node.ports)] = port;
+            node.ports += 1;
+        }
+        for node in nodes.iter().filter(|node| node.ports > 1) {
+            let first = node.first as usize;
+            downstream[first..first + usize::from(node.ports)].sort_unstable();
+        }
+        members.iter().for_each(|member| nodes[member.index()].first |= MEMBER);
+        DeliveryTree { nodes, downstream }
     }
 
     /// Port of a node towards the source. Reverse-path forwarding accepts packets from no other.
     pub fn upstream(&self, node: NodeId) -> Option<PortId> {
-        self.nodes[node.index()].upstream
+        let upstream = self.nodes[node.index()].upstream;
+        (upstream != NO_PORT).then_some(PortId(upstream))
     }
 
     /// Returns true if a node is a member.
     pub fn is_member(&self, node: NodeId) -> bool {
-        self.nodes[node.index()].is_member
+        self.nodes[node.index()].first & MEMBER != 0
     }
 
     /// Forwarding ports of a node in ascending order.
     pub fn downstream(&self, node: NodeId) -> &[PortId] {
-        let (start, end) = self.nodes[node.index()].ports;
-        &self.downstream[start as usize..end as usize]
+        let TreeNode { first, ports, .. } = self.nodes[node.index()];
+        let first = (first & !MEMBER) as usize;
+        &self.downstream[first..first + usize::from(ports)]
     }
 }
 
@@ -312,6 +364,10 @@ mod tests {
                 for to in 0..nodes {
                     assert_eq!(way(&topology, &mut table, from, to), way(&topology, &mut search, from, to));
                 }
+                let down = rng.below(u64::from(nodes)) as u32;
+                let paths = table.paths(&topology, NodeId(from), |link| link != down);
+                let searched = search.paths(&topology, NodeId(from), |link| link != down);
+                assert_eq!((paths.port, paths.delay), (searched.port, searched.delay));
             }
         }
     }
