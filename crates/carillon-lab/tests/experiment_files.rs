@@ -73,6 +73,7 @@ fn laboratory<'a>(out: &'a Path, testbed: Option<&'a Testbed<'a>>) -> Laboratory
         messages: None,
         testbed,
         out,
+        samples: true,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},

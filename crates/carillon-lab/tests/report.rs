@@ -81,6 +81,7 @@ fn report_compares_a_repeated_table_with_its_published_numbers() {
         messages: Some(200),
         testbed: None,
         out: dir.path(),
+        samples: true,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},

@@ -18,6 +18,7 @@ fn laboratory(messages: u64, out: &Path) -> Laboratory<'_> {
         messages: Some(messages),
         testbed: None,
         out,
+        samples: true,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},

@@ -21,6 +21,7 @@ fn study(id: &str, messages: u64) -> Study {
         messages: Some(messages),
         testbed: None,
         out: dir.path(),
+        samples: true,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},

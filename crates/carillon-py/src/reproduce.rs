@@ -47,6 +47,7 @@ pub fn reproduce(
             messages: None,
             testbed: None,
             out: &folder,
+            samples: true,
             existing: Existing::Resume,
             stop: &stop,
             progress: &run_done,

@@ -124,7 +124,7 @@ impl<'a> Laboratory<'a> {
     /// Runs the scenario of a table.
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
         let unicast_settings = table.unicast_settings.map(|settings| settings.0);
-        self.run_once(id, table.plan.scenario()?, unicast_settings, true)
+        self.run_once(id, table.plan.scenario()?, unicast_settings, self.options.samples)
     }
 
     fn run_once(

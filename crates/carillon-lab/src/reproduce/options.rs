@@ -16,6 +16,8 @@ pub struct Options<'a> {
     pub testbed: Option<&'a Testbed<'a>>,
     /// Folder of the result folders. All output is made from them.
     pub out: &'a Path,
+    /// True if the folders of tables have every sample (`samples.parquet`). No table or figure is made from these.
+    pub samples: bool,
     /// Handling of existing result folders.
     pub existing: Existing,
     /// Returns true when the run is to stop.

@@ -99,6 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         messages: None,
         testbed: if args.testbed { Some(&measure) } else { None },
         out: folder.path(),
+        samples: args.out.given().is_some(),
         existing: args.out.existing(),
         stop: &asked,
         progress: &run_done,
