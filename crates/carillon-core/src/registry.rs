@@ -49,6 +49,8 @@ pub struct ProtocolEntry {
     /// True if senders mark the first transmission of each message ([`Events::data_sent`](crate::Events::data_sent));
     /// experiments that lose a single packet need the mark.
     pub marks_originals: bool,
+    /// True if the sender is a member of the group too, since receivers multicast what concerns it.
+    pub sender_hears_group: bool,
     /// Reader of the association of a datagram, if a group may have several sources, each with an association of its
     /// own.
     pub many_sources: Option<AssociationReader>,
@@ -185,6 +187,7 @@ impl ProtocolEntry {
         waits: false,
         overheard_with: None,
         marks_originals: true,
+        sender_hears_group: false,
         many_sources: None,
         plain: None,
         helpers: Helpers::None,

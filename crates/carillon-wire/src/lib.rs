@@ -21,6 +21,7 @@ pub mod map;
 pub mod mbap;
 pub mod msaw;
 pub mod mtp;
+pub mod norm;
 pub mod pf;
 pub mod pgm;
 pub mod ramp;

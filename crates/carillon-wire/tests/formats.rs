@@ -4,6 +4,7 @@ mod chang_maxemchuk;
 mod erramilli_singh;
 mod file;
 mod lms;
+mod norm;
 mod pf;
 mod pgm;
 mod pgm_dissector;

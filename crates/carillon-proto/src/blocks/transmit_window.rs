@@ -120,6 +120,11 @@ impl TransmitWindow {
         Some(slot)
     }
 
+    /// Payload of a message that was sent and is still held.
+    pub fn payload(&self, number: u64) -> Option<&Bytes> {
+        self.slots.get(number).filter(|_| number < self.next).map(|slot| &slot.payload)
+    }
+
     fn sent_mut(&mut self, number: u64) -> Option<&mut Held> {
         // A request for a message that was not sent is damaged or forged.
         self.slots.get_mut(number).filter(|_| number < self.next)

@@ -12,6 +12,7 @@ pub mod lms;
 pub mod mbap;
 pub mod msaw;
 pub mod mtp;
+pub mod norm;
 pub mod pf;
 pub mod pgm;
 pub mod prmp;
@@ -45,6 +46,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &lms::ENTRY,
     &srm::ENTRY,
     &pgm::ENTRY,
+    &norm::ENTRY,
     &rmp::ENTRY,
     &rmtp::ENTRY,
     &ramp::ENTRY,

@@ -234,6 +234,12 @@ const SETTLE: Duration = Duration::from_secs(2);
 const MIN_DATAGRAM: u32 = 576;
 
 impl Args {
+    /// Time for more receivers to join after the first one, if no number or list is given.
+    pub fn settling(&self) -> Option<Duration> {
+        let is_open = self.receivers.is_none() && self.expect.is_none() && !self.one_way;
+        is_open.then(|| self.wait.unwrap_or(SETTLE))
+    }
+
     /// Applies the arguments to the options of a transfer.
     pub(in crate::commands) fn add_to(
         &self,

@@ -26,6 +26,8 @@ pub struct Screen<'a> {
     screen: Ticker,
     /// Lines, where there is no terminal.
     plain: Option<PlainProgress>,
+    /// True if the reason of a wait for more receivers was printed.
+    has_said_wait: bool,
 }
 
 impl<'a> Screen<'a> {
@@ -40,6 +42,7 @@ impl<'a> Screen<'a> {
             progress: Ticker::new(PROGRESS_INTERVAL),
             screen: Ticker::new(SCREEN_INTERVAL),
             plain: (!shows && !args.network.json && !args.stream).then(PlainProgress::default),
+            has_said_wait: false,
         }
     }
 
@@ -158,6 +161,10 @@ impl<'a> Screen<'a> {
             SendEvent::Joined { name, address, .. } if json => {
                 print_json(&json!({ "event": "joined", "receiver": name, "address": address }))
             }
+            SendEvent::Joined { name, .. } => {
+                self.say_wait(&name);
+                Ok(())
+            }
             SendEvent::Gone { name, after, waited, outcome } if json => print_json(&json!({
                 "event": "gone",
                 "receiver": name,
@@ -168,6 +175,20 @@ impl<'a> Screen<'a> {
             })),
             _ => Ok(()),
         }
+    }
+
+    /// Says for how long the sender waits for more receivers after the first one has joined, if it does not know how many
+    /// come.
+    fn say_wait(&mut self, first: &str) {
+        let wait = self.args.settling().filter(|wait| !self.has_said_wait && !wait.is_zero());
+        let (Some(wait), Some(_)) = (wait, &self.plain) else { return };
+        self.has_said_wait = true;
+        notice(format_args!(
+            "{} joined: starting in {} s, in case more receivers join. Name them with --expect, and the transfer starts \
+             when all have joined",
+            shown(first),
+            wait.as_secs_f64()
+        ));
     }
 
     /// Warns about receivers with socket buffers smaller than the window, which will lose datagrams.

@@ -1,0 +1,318 @@
+//! The NORM receiver (RFC 5740, section 5.4): ordered delivery, and NACKs that others suppress.
+
+mod requesting;
+mod store;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, MessageId, ObservedState, Received, Role,
+    Time, Transmit,
+};
+use carillon_wire::norm::{
+    Body, Command, Object, Packet, Position, SenderState, Stamp, StreamHeader, decode_grtt,
+};
+
+use super::config::Shape;
+use super::describe::DESCRIBED;
+use super::identity::{expand_block, instance, parse, receiver_id, sender_id};
+use super::sender::STREAM;
+use crate::blocks::{Draws, MachineContext, Part, Player};
+use requesting::{Phase, Requesting};
+use store::Store;
+
+type Context = MachineContext<Timer>;
+
+/// Delivers messages in order and requests missing symbols.
+#[derive(Debug)]
+pub struct NormReceiver {
+    id: u32,
+    sender: u32,
+    instance: u16,
+    sequence: u16,
+    shape: Shape,
+    store: Store,
+    /// Number after the last message that is known to exist.
+    end: u64,
+    /// Number before which missing messages were reported.
+    found: u64,
+    /// Reported messages that are still missing.
+    missing: BTreeSet<u64>,
+    /// Message at which the sender is: it goes back for repairs.
+    position: u64,
+    requesting: Requesting,
+    timing: Timing,
+}
+
+/// Times that the sender announces.
+#[derive(Debug)]
+struct Timing {
+    grtt: Duration,
+    backoff: u32,
+    group_size: u64,
+    /// Time in the last probe, and when it arrived.
+    probe: Option<(Stamp, Time)>,
+    draws: Draws,
+}
+
+/// Timers of the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// End of the back-off or of the hold-off.
+    Request,
+    /// The sender has been silent.
+    Inactivity,
+}
+
+impl NormReceiver {
+    /// Creates the receiver of a session.
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let shape = Shape::new(settings)?;
+        let window = build.max_messages(settings.count("receive_window"));
+        Ok(NormReceiver {
+            id: receiver_id(build),
+            sender: sender_id(build.association),
+            instance: instance(build.association),
+            sequence: 0,
+            shape,
+            store: Store::new(shape, window),
+            end: 0,
+            found: 0,
+            missing: BTreeSet::new(),
+            position: 0,
+            requesting: Requesting::new(
+                settings.choice("feedback") == "unicast",
+                settings.count("nack_bytes") as usize,
+                settings.count("robust_factor"),
+            ),
+            timing: Timing {
+                grtt: settings.span("grtt").at(build.bit_rate),
+                backoff: settings.count("backoff_factor") as u32,
+                group_size: settings.count("group_size"),
+                probe: None,
+                draws: Draws::new(build.seeds.clone(), "norm.backoff"),
+            },
+        }
+        .play(build))
+    }
+
+    /// Handles a packet of the sender.
+    fn on_sender(&mut self, context: &mut Context, state: SenderState) {
+        self.timing.grtt = decode_grtt(state.grtt);
+        self.timing.backoff = state.backoff.into();
+        self.timing.group_size = carillon_wire::norm::decode_group_size(state.group_size);
+        self.requesting.on_heard();
+        context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
+    }
+
+    /// Number of the message at a position of FEC encoding 5; for parity the first one of the block.
+    fn number(&self, position: Position) -> Option<(u64, u8)> {
+        let Position::Rs8 { block, symbol } = position else { return None };
+        Some((expand_block(block, self.shape.place(self.end).0), symbol))
+    }
+
+    fn on_data(&mut self, context: &mut Context, object: Object, position: Position, symbol: Bytes) {
+        let place =
+            self.number(position).filter(|_| object.id == STREAM && object.flags & Object::STREAM != 0);
+        let Some((block, index)) = place else { return context.events.dropped(DropReason::Foreign) };
+        let (first, is_source) = (self.shape.first(block), u64::from(index) < self.shape.block);
+        let codes = self.shape.block + u64::from(self.shape.parity);
+        if u64::from(index) >= codes || is_source && StreamHeader::split(&symbol).is_none() {
+            return context.events.dropped(DropReason::Malformed);
+        }
+        let number = if is_source { first + u64::from(index) } else { first + self.shape.block - 1 };
+        if number >= self.store.limit() {
+            return context.events.dropped(DropReason::OutOfWindow);
+        }
+        let is_repair = object.flags & Object::REPAIR != 0;
+        self.position = number;
+        let new_block = self.end > 0 && self.shape.place(self.end - 1).0 < block;
+        // Whatever precedes the last symbol heard exists.
+        self.end = self.end.max(if is_source { number + 1 } else { first + self.shape.block });
+        context.events.received(if is_repair || !is_source { "repair" } else { "data" }, number);
+        let stored = match is_source {
+            true => self.store.insert_source(number, symbol),
+            false => self.store.insert_parity(block, index, symbol),
+        };
+        match (stored, is_source) {
+            (false, _) => context.events.dropped(DropReason::Redundant),
+            (true, true) => self.on_message(context, number, is_repair),
+            (true, false) => {}
+        }
+        for number in self.store.restore(block) {
+            self.on_message(context, number, true);
+        }
+        self.deliver(context);
+        self.find_losses(context, number);
+        if new_block {
+            // Requests begin at the boundary of a block, for everything before it.
+            self.consider(context, first);
+        }
+    }
+
+    /// Records that a message was received or restored.
+    fn on_message(&mut self, context: &mut Context, number: u64, is_repair: bool) {
+        if self.missing.remove(&number) && is_repair {
+            context.events.push(Event::LossRepaired { source: context.sender, message: MessageId(number) });
+        }
+    }
+
+    /// Reports missing messages before `limit`.
+    fn find_losses(&mut self, context: &mut Context, limit: u64) {
+        let limit = limit.min(self.store.limit());
+        for number in self.found.max(self.store.expected())..limit {
+            if !self.store.has(number) {
+                context.events.loss_found(context.sender, number);
+                self.missing.insert(number);
+            }
+        }
+        self.found = self.found.max(limit);
+    }
+
+    fn deliver(&mut self, context: &mut Context) {
+        while let Some((number, payload)) = self.store.pop() {
+            context.deliver_sent(number, payload);
+        }
+    }
+
+    /// Handles a SQUELCH: the sender repairs nothing before this message.
+    fn on_squelch(&mut self, context: &mut Context, trail: u64) {
+        // A forged command may skip billions of messages: those beyond the window are not named.
+        let named = trail.min(self.store.limit());
+        self.end = self.end.max(trail);
+        self.find_losses(context, named);
+        for (number, payload) in self.store.skip_to(trail) {
+            context.deliver_sent(number, payload);
+        }
+        while let Some(&number) = self.missing.first().filter(|&&number| number < trail) {
+            self.missing.remove(&number);
+            context.events.loss_final(context.sender, MessageId(number));
+        }
+        self.found = self.found.max(self.store.expected());
+        self.deliver(context);
+    }
+
+    fn on_command(&mut self, context: &mut Context, command: Command<'_>) {
+        context.events.received(command.name(), self.end.saturating_sub(1));
+        match command {
+            Command::Flush { object, position, .. } if object == STREAM => {
+                let Some((block, index)) = self.number(position) else { return };
+                let end = self.shape.first(block).saturating_add(u64::from(index) + 1);
+                if end > self.store.limit() {
+                    return context.events.dropped(DropReason::OutOfWindow);
+                }
+                (self.end, self.position) = (self.end.max(end), end - 1);
+                self.find_losses(context, end);
+                self.consider(context, end);
+            }
+            Command::Squelch { object, position, .. } if object == STREAM => {
+                let Some((block, index)) = self.number(position) else { return };
+                self.on_squelch(context, self.shape.first(block).saturating_add(index.into()));
+            }
+            Command::Probe { sent, .. } => self.timing.probe = Some((sent, context.now)),
+            Command::RepairAdvertisement { requests, .. } => self.on_requests_of_others(requests),
+            _ => {}
+        }
+    }
+}
+
+impl Timing {
+    /// Time without a packet after which the sender counts as silent.
+    fn inactivity(&self) -> Duration {
+        (40 * self.grtt).max(Duration::from_secs(1))
+    }
+
+    /// Answer to the last probe: its time and how long it was held.
+    fn echo(&self, now: Time) -> Stamp {
+        let Some((sent, arrived)) = self.probe else { return Stamp::default() };
+        let held = now.since(arrived);
+        let micros = u64::from(sent.microseconds) + held.as_micros() as u64;
+        Stamp {
+            seconds: sent.seconds.wrapping_add((micros / 1_000_000) as u32),
+            microseconds: (micros % 1_000_000) as u32,
+        }
+    }
+}
+
+impl Part for NormReceiver {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Receiver;
+
+    fn held(&self) -> Option<u64> {
+        Some(self.store.len() as u64)
+    }
+
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
+        let state = match self.requesting.phase() {
+            Phase::Idle => "Idle",
+            Phase::BackOff => "BackOff",
+            Phase::HoldOff => "HoldOff",
+        };
+        let turn = self.requesting.turn();
+        tell(ObservedState { of: DESCRIBED.states[1].of, about: 0, state, turn });
+    }
+
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
+        match timer {
+            Timer::Request => self.on_request_timer(context),
+            Timer::Inactivity => self.on_inactivity(context),
+        }
+    }
+
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = parse(&mut context.events, datagram.bytes) else { return };
+        match packet.body {
+            Body::Nack { response, requests } => {
+                if (response.sender, response.instance) != (self.sender, self.instance) {
+                    return context.events.dropped(DropReason::Foreign);
+                }
+                context.events.received("nack", self.end.saturating_sub(1));
+                return self.on_requests_of_others(requests);
+            }
+            // The answers of others are for the sender alone.
+            Body::Ack { .. } => return context.events.dropped(DropReason::Foreign),
+            Body::Info { .. } | Body::Data { .. } | Body::Command { .. } => {}
+        }
+        if datagram.source != context.sender {
+            return context.events.dropped(DropReason::NotAMember);
+        }
+        let (Body::Info { sender, .. } | Body::Data { sender, .. } | Body::Command { sender, .. }) =
+            packet.body
+        else {
+            return;
+        };
+        if (packet.source, sender.instance) != (self.sender, self.instance) {
+            return context.events.dropped(DropReason::Foreign);
+        }
+        self.on_sender(context, sender);
+        match packet.body {
+            Body::Data { object, position, payload, .. } => {
+                let symbol = datagram.bytes.slice(datagram.bytes.len() - payload.len()..);
+                self.on_data(context, object, position, symbol);
+            }
+            Body::Command { command, .. } => self.on_command(context, command),
+            _ => context.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let requests = self.requesting.take_due()?;
+        let requests = carillon_wire::norm::Requests::new(&requests).ok()?;
+        let response = carillon_wire::norm::Response {
+            sender: self.sender,
+            instance: self.instance,
+            echo: self.timing.echo(context.now),
+        };
+        let body = Body::Nack { response, requests };
+        Packet { sequence: self.sequence, source: self.id, body, extensions: Default::default() }.emit(buf);
+        self.sequence = self.sequence.wrapping_add(1);
+        context.events.control("nack", self.store.expected());
+        Some(match self.requesting.is_unicast() {
+            true => Transmit::now(Dest::Node(context.sender)),
+            false => context.to_group(),
+        })
+    }
+}
