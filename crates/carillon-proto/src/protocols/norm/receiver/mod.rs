@@ -34,6 +34,8 @@ pub struct NormReceiver {
     sequence: u16,
     shape: Shape,
     store: Store,
+    /// Maximum number of symbols held and messages that the application has not read.
+    capacity: u64,
     /// Number after the last message that is known to exist.
     end: u64,
     /// Number before which missing messages were reported.
@@ -70,14 +72,15 @@ impl NormReceiver {
     /// Creates the receiver of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let shape = Shape::new(settings)?;
-        let window = build.max_messages(settings.count("receive_window"));
+        let capacity = build.max_messages(settings.count("receive_window"));
         Ok(NormReceiver {
             id: receiver_id(build),
             sender: sender_id(build.association),
             instance: instance(build.association),
             sequence: 0,
             shape,
-            store: Store::new(shape, window),
+            store: Store::new(shape, capacity),
+            capacity,
             end: 0,
             found: 0,
             missing: BTreeSet::new(),
@@ -123,7 +126,8 @@ impl NormReceiver {
             return context.events.dropped(DropReason::Malformed);
         }
         let number = if is_source { first + u64::from(index) } else { first + self.shape.block - 1 };
-        if number >= self.store.limit() {
+        let held = (self.store.len() + context.waiting()) as u64;
+        if number >= self.store.limit() || held >= self.capacity {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         let is_repair = object.flags & Object::REPAIR != 0;

@@ -20,6 +20,8 @@ pub(super) struct Store {
     trail: u64,
     /// Maximum number of messages from the expected one on.
     window: u64,
+    /// Number of symbols held.
+    held: usize,
     /// True if there is memory for parity, and for the delivered messages of a block that is not complete.
     decodes: bool,
 }
@@ -37,7 +39,7 @@ impl Store {
         // Besides the window, the delivered messages of one block are kept.
         let decodes = most >= 2 * shape.block;
         let window = if decodes { most - shape.block } else { most };
-        Store { shape, blocks: BTreeMap::new(), expected: 0, trail: 0, window, decodes }
+        Store { shape, blocks: BTreeMap::new(), expected: 0, trail: 0, window, held: 0, decodes }
     }
 
     /// Next message to deliver.
@@ -64,6 +66,7 @@ impl Store {
         }
         let (block, index) = self.shape.place(number);
         self.blocks.entry(block).or_default().sources.insert(index, symbol);
+        self.held += 1;
         true
     }
 
@@ -75,7 +78,9 @@ impl Store {
         let held = self.blocks.entry(block).or_default();
         // As many symbols as a block has sources suffice.
         let needed = ((held.sources.len() + held.parity.len()) as u64) < self.shape.block;
-        needed && held.parity.insert(index, symbol).is_none()
+        let stored = needed && held.parity.insert(index, symbol).is_none();
+        self.held += usize::from(stored);
+        stored
     }
 
     /// Computes the missing sources of a block from its parity, if it has enough symbols. Returns their numbers.
@@ -93,10 +98,12 @@ impl Store {
             missing.iter().map(|&index| (index, symbol(&known, index, size).into())).collect();
         // Parity that does not belong to the sources gives no valid symbols: it is requested again.
         let valid = restored.iter().all(|(_, symbol)| StreamHeader::split(symbol).is_some());
+        self.held -= held.parity.len();
         held.parity.clear();
         if !valid {
             return Vec::new();
         }
+        self.held += restored.len();
         held.sources.extend(restored);
         let first = self.shape.first(block);
         missing.into_iter().map(|index| first + u64::from(index)).collect()
@@ -108,6 +115,7 @@ impl Store {
         let (block, index) = self.shape.place(number);
         let sources = &mut self.blocks.get_mut(&block)?.sources;
         let symbol = if self.decodes { sources.get(&index).cloned() } else { sources.remove(&index) }?;
+        self.held -= usize::from(!self.decodes);
         self.advance_to(number + 1);
         Some((number, message(&symbol)))
     }
@@ -140,8 +148,9 @@ impl Store {
     fn advance_to(&mut self, number: u64) {
         self.expected = number;
         let current = self.shape.place(number).0;
-        while self.blocks.first_key_value().is_some_and(|(&block, _)| block < current) {
-            self.blocks.pop_first();
+        while let Some(first) = self.blocks.first_entry().filter(|first| *first.key() < current) {
+            let block = first.remove();
+            self.held -= block.sources.len() + block.parity.len();
         }
     }
 
@@ -176,7 +185,7 @@ impl Store {
 
     /// Number of symbols held.
     pub fn len(&self) -> usize {
-        self.blocks.values().map(|block| block.sources.len() + block.parity.len()).sum()
+        self.held
     }
 }
 
