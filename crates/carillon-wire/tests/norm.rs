@@ -114,8 +114,8 @@ fn worked_packets() {
     assert_eq!(transmission, Some(expected));
 }
 
-/// Packets that NRL's implementation (version 1.5.9) sent: files and streams, with losses, parity and acknowledgments. Each
-/// is parsed and emitted byte for byte.
+/// Packets that NRL's implementation (version 1.5.9) sent: files and streams, with losses, parity and
+/// acknowledgments. Each is parsed and emitted byte for byte.
 #[test]
 fn packets_of_another_implementation() {
     let mut seen = std::collections::BTreeMap::new();

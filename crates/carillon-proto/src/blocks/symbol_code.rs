@@ -1,9 +1,9 @@
 //! Reed-Solomon code over GF(2^8) for raw symbols, as deployed implementations of RFC 5510 have it.
 //!
-//! The source symbols of a block are the values of a polynomial at the points 0, 1, a, a^2, …, and parity symbols are its
-//! values at further points (Rizzo 1997, with the field polynomial 0x11d). Any symbols as many as the block has sources
-//! determine the polynomial, hence all others, by Lagrange interpolation. The matrix in RFC 5510 has other points, which
-//! no implementation uses.
+//! The source symbols of a block are the values of a polynomial at the points 0, 1, a, a^2, …, and parity symbols are
+//! its values at further points (Rizzo 1997, with the field polynomial 0x11d). Any symbols as many as the block has
+//! sources determine the polynomial, hence all others, by Lagrange interpolation. The matrix in RFC 5510 has other
+//! points, which no implementation uses.
 //!
 //! Framing is the caller's: symbols shorter than the block's size count as padded with zeros.
 
@@ -13,8 +13,8 @@ pub type Symbol<'a> = (u8, &'a [u8]);
 /// Maximum number of source and parity symbols of a block.
 pub const MAX_SYMBOLS: usize = 255;
 
-/// Computes the symbol with this index, `size` bytes long, from as many others as the block has sources. `known` must name
-/// different indices; if the index is among them, its symbol is copied.
+/// Computes the symbol with this index, `size` bytes long, from as many others as the block has sources. `known` must
+/// name different indices; if the index is among them, its symbol is copied.
 pub fn symbol(known: &[Symbol<'_>], index: u8, size: usize) -> Vec<u8> {
     let points: Vec<u8> = known.iter().map(|&(index, _)| point(index)).collect();
     let mut sum = vec![0; size];

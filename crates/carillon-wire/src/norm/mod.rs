@@ -53,7 +53,7 @@ use crate::reader::Reader;
 pub struct Packet<'a> {
     /// Sequence number, from which receivers measure loss; one for all packets of a sender.
     pub sequence: u16,
-    /// Identifier of the node that sent it; 0 and 2^32 - 1 name nobody.
+    /// Identifier of the node that sent it; 0 and 2^32 - 1 are reserved.
     pub source: u32,
     /// Fields of the packet type.
     pub body: Body<'a>,
@@ -104,7 +104,7 @@ pub enum Body<'a> {
     Ack {
         /// Sender and round-trip time.
         response: Response,
-        /// What is acknowledged: 1 a probe of congestion control, 2 a FLUSH, from 16 on the application's own.
+        /// Kind of the acknowledged request: 1 a probe of congestion control, 2 a FLUSH, from 16 on those of the
         kind: u8,
         /// Identifier of the request.
         id: u8,
@@ -160,7 +160,7 @@ pub struct Stamp {
 pub struct StreamHeader {
     /// Number of bytes behind the header; with 0, `message_start` is a control code, of which 0 ends the stream.
     pub length: u16,
-    /// One plus the index of the first byte that begins a message, or 0.
+    /// Index plus one of the first byte that begins a message, or 0.
     pub message_start: u16,
     /// Offset of the bytes in the stream, modulo 2^32.
     pub offset: u32,

@@ -1,4 +1,5 @@
-//! Quantities that NORM sends in few bits: round-trip time, group size, rate and loss (RFC 5740, 4.2 and 4.3; RFC 5401).
+//! Quantities that NORM sends in few bits: round-trip time, group size, rate and loss (RFC 5740, 4.2 and 4.3; RFC
+//! 5401).
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ pub fn encode_grtt(time: Duration) -> u8 {
     if seconds < LINEAR * MIN_RTT {
         return ((seconds / MIN_RTT) as u8).saturating_sub(1);
     }
-    // Slightly less than the exact value, so that a decoded time, which is rounded to nanoseconds, is encoded as itself.
+    // Slightly less than the exact value, so that a decoded time, which is rounded to nanoseconds, is encoded as
+    // itself.
     (255.0 - 13.0 * libm::log(MAX_RTT / seconds) - 1e-3).ceil() as u8
 }
 

@@ -24,9 +24,9 @@ pub struct Request<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
-    /// Each item is requested.
+    /// Single symbols.
     Items = 1,
-    /// Each pair of items is the first and the last of a range.
+    /// Pairs of items: the first and the last symbol of each range.
     Ranges = 2,
     /// The symbol of each item is the number of symbols that the block lacks.
     Erasures = 3,

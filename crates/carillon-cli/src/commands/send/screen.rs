@@ -177,8 +177,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Says for how long the sender waits for more receivers after the first one has joined, if it does not know how many
-    /// come.
+    /// Says for how long the sender waits for more receivers after the first one, if it does not know how many come.
     fn say_wait(&mut self, first: &str) {
         let wait = self.args.settling().filter(|wait| !self.has_said_wait && !wait.is_zero());
         let (Some(wait), Some(_)) = (wait, &self.plain) else { return };

@@ -79,7 +79,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("nack_bytes", (64, 60_000), "1200").doc("maximum number of bytes of requests in a NACK"),
 ];
 
-/// Settings for files over a real network: much parity, short waits, a rate, and NACKs that need no multicast from receivers.
+/// Settings for files over a real network: much parity, short waits, a rate, and NACKs that need no multicast from
+/// receivers.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("feedback", "unicast"),
     ("parity", "64"),

@@ -104,8 +104,8 @@ impl Wants {
         self.0.keys().copied()
     }
 
-    /// Returns true if `other` requests as much of each block: as many symbols, since any parity repairs any loss, or the
-    /// same source symbols.
+    /// Returns true if `other` requests as much of each block: as many symbols, since any parity repairs any loss, or
+    /// the same source symbols.
     pub fn is_covered_by(&self, other: &Wants) -> bool {
         self.0.iter().all(|(block, want)| {
             other.0.get(block).is_some_and(|other| {

@@ -31,7 +31,7 @@ pub(super) struct Requesting {
 /// Phase of the NACK process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Nothing to request.
+    /// No request is due.
     Idle,
     /// Waits in which requests of others may suppress the own ones.
     BackOff,
@@ -94,8 +94,8 @@ impl NormReceiver {
         let longest = timing.backoff * timing.grtt;
         let wait = random_backoff(longest, timing.group_size, timing.draws.rng());
         self.requesting.collected = Wants::default();
-        // Receivers that cannot hear each other: the last part of the waits is left to a NACK that the sender advertises. Not
-        // twice in a row, since there may be no other receiver that misses anything.
+        // Receivers that cannot hear each other: the last part of the waits is left to a NACK that the sender
+        // advertises. Not twice in a row, since there may be no other receiver that misses anything.
         let late = timing.backoff > 1 && wait > longest - timing.grtt;
         self.requesting.deferred = self.requesting.unicast && late && !self.requesting.deferred;
         if self.requesting.deferred {
@@ -144,7 +144,7 @@ impl NormReceiver {
         }
     }
 
-    /// Waits until repairs may have come: K + 2 round-trip times.
+    /// Waits for repairs: K + 2 round-trip times.
     fn hold_off(&mut self, context: &mut Context) {
         self.requesting.enter(Phase::HoldOff);
         let wait = (self.timing.backoff + 2) * self.timing.grtt;

@@ -154,8 +154,8 @@ impl Store {
         }
     }
 
-    /// Symbols to request of blocks with messages before `limit`: parity where the block was sent as a whole, as much as
-    /// symbols are missing; else the missing messages.
+    /// Symbols to request of blocks with messages before `limit`: parity where the block was sent as a whole, as much
+    /// as symbols are missing; else the missing messages.
     pub fn needs(&self, limit: u64) -> Wants {
         let (limit, mut wants) = (limit.min(self.limit()), Wants::default());
         if limit <= self.expected {

@@ -29,7 +29,7 @@ impl NormSender {
             return context.events.dropped(reason);
         }
         if self.cycle == Cycle::HoldOff {
-            // Repairs of blocks up to the one being sent are under way, or were asked for too late.
+            // Repairs of blocks up to the one being sent are in transit, or were requested too late.
             let passed = self.repairs.blocks().next().unwrap_or(u64::MAX);
             wants.retain(|block| block > passed);
             if wants.is_empty() {
@@ -117,7 +117,7 @@ impl NormSender {
         }
     }
 
-    /// Emits parity that nobody has requested.
+    /// Emits parity that no receiver has requested.
     pub(super) fn emit_automatic(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
             let (block, left) = self.automatic.front_mut()?;
@@ -172,7 +172,7 @@ impl NormSender {
         self.on_activity(context);
         let (to_group, message) = (context.to_group(), MessageId(first));
         if flags & Object::REPAIR == 0 {
-            // Nobody has requested it, so it is a part of the first transmission.
+            // No receiver has requested it, so it is a part of the first transmission.
             context.events.push(Event::Continued { message, bytes: buf.len() as u32 });
             return Some(to_group);
         }
