@@ -104,7 +104,7 @@ pub enum Body<'a> {
     Ack {
         /// Sender and round-trip time.
         response: Response,
-        /// Kind of the acknowledged request: 1 a probe of congestion control, 2 a FLUSH, from 16 on those of the
+        /// Kind of the acknowledged request: 1 a probe of congestion control, 2 a FLUSH, from 16 on of applications.
         kind: u8,
         /// Identifier of the request.
         id: u8,
