@@ -277,21 +277,31 @@ proptest! {
     }
 }
 
-/// Packets of other programs are parsed and emitted byte for byte.
+/// Packets of other programs are parsed and emitted byte for byte. OpenPGM leaves the reserved byte of options
+/// uninitialised; only that byte, and the checksum with it, may differ.
 #[test]
 fn packets_of_openpgm_and_zeromq_survive() {
-    let mut kinds = std::collections::BTreeMap::new();
+    let (mut kinds, mut uninitialised) = (std::collections::BTreeMap::new(), 0);
     let text = include_str!("vectors/pgm-strangers.txt");
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let pairs = line.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("it is ASCII"));
         let bytes: Result<Vec<u8>, _> = pairs.map(|pair| u8::from_str_radix(pair, 16)).collect();
-        let bytes = bytes.expect("hexadecimal digits");
+        let mut bytes = bytes.expect("hexadecimal digits");
         let packet = Packet::parse(&bytes).unwrap_or_else(|error| panic!("{line}: {error}"));
+        *kinds.entry(packet.packet_type() as u8).or_insert(0) += 1;
         let mut again = Vec::new();
         packet.emit(&mut again);
-        assert_eq!(hex(&again), line);
-        *kinds.entry(packet.packet_type() as u8).or_insert(0) += 1;
+        if packet.options != Options::default() {
+            // An SPM, NAK or NCF of 36 bytes, OPT_LENGTH, and the type and the length of the only option.
+            uninitialised += 1;
+            for packet in [&mut bytes, &mut again] {
+                packet[42] = 0;
+                packet[6..8].fill(0);
+            }
+        }
+        assert_eq!(hex(&again), hex(&bytes));
     }
     // SPM, ODATA, RDATA, NAK and NCF.
     assert_eq!(kinds.into_keys().collect::<Vec<_>>(), [0x00, 0x04, 0x05, 0x08, 0x0a]);
+    assert!(uninitialised > 0);
 }
