@@ -147,10 +147,6 @@ def from_openpgm(cell: Cell, peer: str, message: int = 1424) -> None:
         cell.compare(host, received_file(cell, host, complete=True))
 
 
-def fragments_from_openpgm(cell: Cell, peer: str) -> None:
-    from_openpgm(cell, peer, 10_000)
-
-
 def to_zeromq(cell: Cell, peer: str) -> None:
     for host in cell.network.receivers:
         endpoint = f"epgm://{cell.network.address(host)};{GROUP}:5555"
@@ -287,8 +283,6 @@ def cells() -> list[tuple[str, object, str, float, int, int]]:
             continue
         for receivers in (1, 2) if size in (100_000, 10_000_000) else (2,):
             found.append((name, run, peer, loss, size, receivers))
-    for loss in LOSSES:
-        found.append(("OpenPGM to carillon in fragments", fragments_from_openpgm, "pgm-messages", loss, 1_000_000, 2))
     for name, run in (
         ("OpenPGM to OpenPGM through one relay", through_one_relay),
         ("OpenPGM to OpenPGM through two relays", through_two_relays),

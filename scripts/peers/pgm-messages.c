@@ -3,10 +3,9 @@
 //     pgm-messages send FILE ADDRESS GROUP BYTES RATE SECONDS HOPS
 //     pgm-messages recv FILE ADDRESS GROUP QUIET
 //
-// The sender cuts the file into messages of BYTES (longer ones than a packet become fragments), sends RATE bytes a
-// second, stays SECONDS for repairs and closes. The receiver says READY, writes the contents of all messages to the
-// file, ends when none came for QUIET seconds after the first (four times as long before it), and says DONE with the
-// numbers of messages, bytes and resets.
+// The sender cuts the file into messages of BYTES, sends RATE bytes a second, stays SECONDS for repairs and closes. The
+// receiver says READY, writes the contents of all messages to the file, ends when none came for QUIET seconds after
+// the first (four times as long before it), and says DONE with the numbers of messages, bytes and resets.
 #define _GNU_SOURCE
 #include <poll.h>
 
@@ -39,7 +38,8 @@ static void set(pgm_sock_t *wire, int option, int value) {
 static void set_sender(pgm_sock_t *wire, int rate) {
     set(wire, PGM_SEND_ONLY, 1);
     set(wire, PGM_TXW_SQNS, WINDOW);
-    set(wire, PGM_TXW_MAX_RTE, rate);
+    // Repairs share this rate with data, of which the library sends a millisecond's worth each time that it is called.
+    set(wire, PGM_TXW_MAX_RTE, 4 * rate);
     set(wire, PGM_AMBIENT_SPM, pgm_secs(1));
     const int beat = pgm_msecs(100), beats[] = {beat, beat, beat, beat, 3 * beat, pgm_secs(1)};
     need(pgm_setsockopt(wire, IPPROTO_PGM, PGM_HEARTBEAT_SPM, beats, sizeof beats), "heartbeats", NULL);
@@ -98,7 +98,6 @@ static void pause_for(pgm_sock_t *wire, short events) {
     int number = 8;
     memset(descriptors, 0, sizeof descriptors);
     pgm_poll_info(wire, descriptors, &number, events);
-    // The library allows a millisecond's worth of its rate at a time.
     poll(descriptors, number, 1);
 }
 
@@ -116,13 +115,16 @@ static void serve(pgm_sock_t *wire) {
     }
 }
 
-static int send_all(pgm_sock_t *wire, const char *name, size_t bytes, double stay) {
+static int send_all(pgm_sock_t *wire, const char *name, size_t bytes, double rate, double stay) {
     FILE *file = fopen(name, "rb");
     need(file != NULL, name, NULL);
     static char message[LONGEST];
-    size_t length, written;
-    for (int turn = 0; (length = fread(message, 1, bytes, file)) > 0;) {
+    size_t length, written, sent = 0;
+    const double start = now();
+    for (int turn = 0; (length = fread(message, 1, bytes, file)) > 0; sent += length) {
         int status;
+        for (; now() < start + sent / rate; pause_for(wire, POLLIN))
+            serve(wire);
         while ((status = pgm_send(wire, message, length, &written)) != PGM_IO_STATUS_NORMAL) {
             need(status != PGM_IO_STATUS_ERROR, "send", NULL);
             serve(wire);
@@ -168,7 +170,7 @@ int main(int count, char **args) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     const bool sends = !strcmp(args[1], "send") && count == 9;
     pgm_sock_t *wire = open_wire(args[3], args[4], sends ? atoi(args[6]) : 0, sends ? atoi(args[8]) : 1);
-    int code = sends ? send_all(wire, args[2], atol(args[5]), atof(args[7]))
+    int code = sends ? send_all(wire, args[2], atol(args[5]), atof(args[6]), atof(args[7]))
                      : receive_all(wire, args[2], atof(args[5]));
     pgm_close(wire, true);
     return code;

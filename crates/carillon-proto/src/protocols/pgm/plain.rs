@@ -7,8 +7,14 @@ use super::identity::{ENVELOPE, is_of_session};
 use super::{PgmReceiver, PgmSource};
 
 pub(super) const PLAIN: PlainSessions = PlainSessions {
-    // Other implementations wait up to two seconds before they repeat a NAK.
-    settings: &[("txw_secs", "10 s")],
+    // Other sources send repairs at their leisure, and each repeated NAK costs them a further repair; other receivers
+    // wait up to two seconds before they repeat a NAK.
+    settings: &[
+        ("txw_secs", "10 s"),
+        ("nak_bo_ivl", "20 ms"),
+        ("nak_rpt_ivl", "200 ms"),
+        ("nak_rdata_ivl", "400 ms"),
+    ],
     port: "dport",
     linger: "txw_secs",
     read,
