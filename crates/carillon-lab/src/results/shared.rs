@@ -71,7 +71,7 @@ impl SharedRuns {
         Ok(SharedRuns { points, kept: Mutex::new(Kept { journal, files: BTreeMap::new() }) })
     }
 
-    /// The shared runs of a plan, whose files were read.
+    /// Shared runs of a plan. Its files were read.
     pub(super) fn of_plan(&self, file: &ScenarioFile, plan: &Plan) -> PlanRuns<'_> {
         let points: Vec<_> =
             plan.points.iter().map(|point| self.points.get(&digest(file, point)).copied()).collect();
@@ -107,7 +107,7 @@ impl PlanRuns<'_> {
     }
 }
 
-/// Digest of what the runs of a point depend on, beside the contents of files.
+/// Digest of everything on which the runs of a point depend, except for the contents of files.
 fn digest(file: &ScenarioFile, point: &Point) -> Digest {
     let mut table = file.table_at(point);
     table.remove("name");

@@ -42,7 +42,7 @@ impl Channel {
     }
 }
 
-/// Channels by index of the member, with the least values over all of them: each answer of a large group asks for these.
+/// Channels by index of the member, and the least values over all of them, which each answer of a large group needs.
 #[derive(Debug)]
 pub(super) struct Channels {
     all: Vec<Channel>,
@@ -89,7 +89,7 @@ impl Channels {
         &self.all[index]
     }
 
-    /// All channels.
+    /// Channels with the indices of their members.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Channel)> {
         self.all.iter().enumerate()
     }
@@ -239,5 +239,5 @@ impl Channels {
     }
 }
 
-/// Maximum number of channels whose least values builds with debug assertions check after each change.
+/// Maximum number of channels for which builds with debug assertions check the least values after each change.
 const MAX_CHECKED_CHANNELS: usize = 64;
