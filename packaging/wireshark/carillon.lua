@@ -22,7 +22,7 @@ local SESSION_TYPES = {
   [1] = "INVITE", [2] = "JOIN", [3] = "WELCOME", [4] = "REFUSE", [5] = "PROGRESS", [6] = "REPORT",
   [7] = "REPORT_ACK", [8] = "LEAVE", [9] = "ROSTER", [10] = "PRESENT", [11] = "READY", [12] = "DECLINE",
   [13] = "ASK", [14] = "ANSWER", [15] = "MEASURE", [16] = "PROBE", [17] = "ECHO", [18] = "DISTANCES",
-  [19] = "SIZE", [20] = "CHALLENGE",
+  [19] = "SIZE", [20] = "CHALLENGE", [21] = "HOLDINGS", [22] = "HOLDINGS_ACK",
 }
 local CARILLON_TYPES = { [1] = "DATA", [2] = "REPAIR", [3] = "POLL", [4] = "STATUS", [5] = "XOR" }
 local RRA_TYPES = { [1] = "DATA", [2] = "ACK", [3] = "POLL" }
@@ -90,6 +90,13 @@ define("string", "session.name", "Name")
 define("bytes", "session.attached", "Attached")
 define("uint64", "session.cookie", "Cookie", base.HEX)
 define("bytes", "session.job", "Job")
+define("none", "session.asks", "Asks for holdings")
+define("bytes", "session.list", "List")
+define("uint32", "session.question", "Question", base.DEC)
+define("uint32", "session.answer_len", "Bytes of the answer", base.DEC)
+define("uint32", "session.answer_offset", "Offset in the answer", base.DEC)
+define("bytes", "session.holdings", "Holdings")
+define("uint32", "session.answered", "Bytes without a gap", base.DEC)
 define("uint64", "session.process", "Process", base.HEX)
 define("uint64", "session.place", "Place", base.HEX)
 define("uint8", "session.origin_flags", "Resumes (1), done (2)", base.DEC)
@@ -357,6 +364,10 @@ function session.INVITE(c)
       if len ~= 16 then wrong("a job has 16 bytes") end
       c.tree:add(field["session.job"], c:range(len, "the job"))
     end,
+    [5] = function(len)
+      if len ~= 0 then wrong("a question has no bytes") end
+      c.tree:add(field["session.asks"])
+    end,
   })
   return string.format("%s from %s, %s%s", state, quoted(sender), protocol, aside(reason))
 end
@@ -381,6 +392,10 @@ function session.JOIN(c)
       c:long("session.process")
       c:long("session.place")
       if c:number(1, "session.origin_flags") > 3 then wrong("an origin has flags 1 and 2") end
+    end,
+    [5] = function(len)
+      if len ~= 16 then wrong("a list has 16 bytes") end
+      c.tree:add(field["session.list"], c:range(len, "the list"))
     end,
   })
   return quoted(name) .. " " .. part
@@ -514,6 +529,22 @@ function session.SIZE(c)
     if range:bytes():raw():find("[^%z]") then wrong("the padding is not zeros") end
   end
   return len .. " bytes"
+end
+
+function session.HOLDINGS(c)
+  c:long("session.nonce")
+  local question, total = c:number(4, "session.question"), c:number(4, "session.answer_len")
+  local offset, len = c:number(4, "session.answer_offset"), c:left()
+  if total == 0 or total > 65536 then wrong("an answer has 1 to 65536 bytes") end
+  if len == 0 or len > 1100 or offset + len > total then wrong("the part is not one of the answer") end
+  c.tree:add(field["session.holdings"], c:range(len, "the holdings"))
+  return string.format("question %d, %d of %d bytes", question, len, total)
+end
+
+function session.HOLDINGS_ACK(c)
+  c:long("session.nonce")
+  local question, bytes = c:number(4, "session.question"), c:number(4, "session.answered")
+  return string.format("question %d, %d bytes", question, bytes)
 end
 
 local function dissect_session(c)

@@ -10,6 +10,8 @@ mod ghosts;
 mod harness;
 #[path = "session/helpers.rs"]
 mod helpers;
+#[path = "session/holdings.rs"]
+mod holdings;
 #[path = "session/hostile.rs"]
 mod hostile;
 #[path = "session/impostors.rs"]

@@ -335,6 +335,7 @@ impl ReceiveOptions {
         (config.process, config.place) = (Some(process), sink.place(process));
         config.done = self.done.clone();
         let reached = sink.reached(!self.trust.is_empty());
+        config.list = sink.list().filter(|_| !self.one_way);
         config.resumes = reached.is_some();
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
@@ -505,6 +506,7 @@ impl<O: Observer> ReceiveRun<O> {
             files: incoming.files(),
             bytes: incoming.bytes(),
             resumed: incoming.resumed(),
+            copied: incoming.copied(),
             time: Duration::from_secs_f64(incoming.seconds()),
             messages,
             senders: senders.collect(),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use carillon_core::Duration;
 use carillon_proto::session::{MemberOutcome, UnservedReason};
 
-use crate::files::{Signature, Skipped};
+use crate::files::{Presence, Signature, Skipped};
 
 /// Result of a transfer at its sender.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +56,8 @@ pub struct SendReport {
     pub silent: bool,
     /// Number of sessions, including catch-up sessions.
     pub sessions: u32,
+    /// Receivers that could not say what they have, so that an update sent everything.
+    pub unable: Vec<String>,
 }
 
 impl SendReport {
@@ -106,6 +108,9 @@ impl SendReport {
         unserved.retain(|one| !served(&one.name));
         self.unserved = unserved;
         self.more_unserved += later.more_unserved;
+        self.unable.extend(later.unable);
+        self.unable.sort();
+        self.unable.dedup();
         self.rivals.extend(later.rivals);
         self.rivals.sort();
         self.rivals.dedup();
@@ -174,6 +179,8 @@ pub struct ReceiverReport {
     pub attached: Vec<u8>,
     /// Bytes that it has, as it reported.
     pub bytes: u64,
+    /// Files and bytes that it had before an update.
+    pub had: Option<Presence>,
     /// Repairs sent while it was missing data, if the protocol attributes repairs to receivers.
     pub repairs: Option<u64>,
     /// Loss rate on the path to it, from 0 to 1, from its last report; only for protocols that measure paths.
@@ -192,6 +199,29 @@ impl ReceiverReport {
         let time = self.time.filter(|time| !time.is_zero())?;
         Some(self.bytes as f64 * 8.0 / time.as_secs_f64())
     }
+}
+
+/// Files that an update would send, and what its receivers have.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Preview {
+    /// The receivers that have joined.
+    pub receivers: Vec<PreviewedReceiver>,
+    /// Files that would be sent, each with its path at the receivers, its size, and the indices of the receivers that
+    /// are missing it or have another version.
+    pub files: Vec<(PathBuf, u64, Vec<usize>)>,
+}
+
+/// A receiver in a [`Preview`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PreviewedReceiver {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: Option<SocketAddr>,
+    /// Files and bytes that it has; `None` if it cannot tell.
+    pub had: Option<Presence>,
 }
 
 /// Result of a helper at the sender.
@@ -311,6 +341,8 @@ pub struct ReceiveReport {
     pub bytes: u64,
     /// Bytes that were present from an earlier attempt and were not received again.
     pub resumed: u64,
+    /// Bytes of changed files that were copied from their earlier versions.
+    pub copied: u64,
     /// Time from the first byte to the last.
     pub time: Duration,
     /// Messages of live streams.

@@ -26,21 +26,30 @@
 //! HOLE (16)        | type 16 | index u32 | offset u64 | length u64 |
 //! SPAN (17)        | type 17 | index u32 | offset u64 | step u32 | count u32 | session u32 ... |
 //! SUBTREE (18)     | type 18 | index u32 | end u64 | chaining value, 32 bytes |
+//! LIST (19)        | type 19 | list, 16 bytes | flags u8 |
+//! QUESTION (20)    | type 20 | question u32 |
+//! SAME (21)        | type 21 | index u32 | offset u64 | length u64 |
 //! ```
 //!
 //! RESUME follows OFFER and names the transfer: equal names mean equal files. It has the entry and the byte of that
 //! entry at which the transfer begins, since all receivers have everything before it; usually both are 0. A file
 //! before that point is a FILE and KEPT. A JOIN carries the receiver's own [`ResumePoint`].
 //!
+//! LIST follows OFFER where every receiver answers questions about its holdings: an *update*. All FILE, DIRECTORY and
+//! LINK records come first, unless every receiver knows the list, and then QUESTION 1. The SUBTREEs and END_OF_FILEs
+//! of files that some receivers have in another version may follow, and QUESTION 2. Receivers answer each question
+//! through the session ([`crate::holdings`]). Then come the files that a receiver is missing. SAME stands for bytes
+//! that every receiver has in its version of the file, at the same place.
+//!
 //! SPAN is a message of its own and no part of the transfer. It describes the next `count` messages: a DATA of this
 //! file each, with `step` bytes, the first one at `offset`. They were transmitted in these sessions, 1 to 8 of them;
 //! a receiver that overheard them there has them already.
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is unknown, as for a stream. The bytes of OFFER are those of
-//! all files when they were listed; the bytes of END are the sum of all DATA and HOLEs. A HOLE has 16 MiB at most,
-//! and a message at most one HOLE, which bounds the work per message. A mode has the permission bits 0777 only.
-//! `modified` is the modification time in nanoseconds since 1970 without leap seconds, or -2^63 if unknown. A reason
-//! is 1 for a file that changed and 2 for one that could not be read.
+//! all files when they were listed; the bytes of END are the sum of all DATA and HOLEs. A HOLE has 16 MiB at most, a
+//! SAME 4 MiB, and a message at most one of them, which bounds the work per message. A mode has the permission bits
+//! 0777 only. `modified` is the modification time in nanoseconds since 1970 without leap seconds, or -2^63 if unknown.
+//! A reason is 1 for a file that changed and 2 for one that could not be read.
 //!
 //! The digest is BLAKE3 over the file's bytes. It is the root of a hash tree, and SUBTREE has the chaining value of
 //! the 4 MiB of the file before `end`, a multiple of 4 MiB. One follows each complete part of that size in ascending
@@ -50,10 +59,12 @@
 //! A message is a record or a PACK of records ([`records`]): small files share a message, and so do messages of a
 //! live stream that are sent at the same moment.
 
+mod list;
 mod pack;
 mod path;
 mod signed;
 
+pub use list::{LIST_LEN, ListFlags};
 pub use pack::{PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Records, records};
 pub use path::{LINK_TARGET_MAX_LEN, RelativePath, link_stays_below};
 pub use signed::{SIGNED_HEADER_LEN, Signed, needs_signature};
@@ -195,6 +206,27 @@ pub enum Record<'a> {
     Kept {
         /// Index of the file.
         index: u32,
+    },
+    /// Beginning of an update.
+    List {
+        /// Identity of the list of entries.
+        list: TransferId,
+        /// Contents of the update, and requests to the receivers.
+        flags: ListFlags,
+    },
+    /// Question for the receivers' holdings.
+    Question {
+        /// Number of the question, from 1.
+        question: u32,
+    },
+    /// Bytes that all receivers have in their version of the file.
+    Same {
+        /// Index of the file.
+        index: u32,
+        /// Offset of the first byte in the file.
+        offset: u64,
+        /// Number of bytes, at most [`SUBTREE_BYTES`].
+        len: u64,
     },
     /// End of a file that the receivers must discard.
     Withdraw {
@@ -393,6 +425,17 @@ impl<'a> Record<'a> {
             }
             record_type::RESUME => Record::Resume(reader.reached()?),
             record_type::KEPT => Record::Kept { index: reader.u32()? },
+            record_type::LIST => {
+                Record::List { list: reader.array()?, flags: ListFlags::parse(reader.u8()?)? }
+            }
+            record_type::QUESTION => Record::Question { question: reader.u32()? },
+            record_type::SAME => {
+                let (index, offset, len) = (reader.u32()?, reader.u64()?, reader.u64()?);
+                if !(1..=SUBTREE_BYTES).contains(&len) {
+                    return Err(ParseError::Field { field: "length", value: len });
+                }
+                Record::Same { index, offset: checked_offset(offset, len)?, len }
+            }
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the record")?;
@@ -493,6 +536,21 @@ impl<'a> Record<'a> {
                 buf.push(record_type::KEPT);
                 buf.extend_from_slice(&index.to_be_bytes());
             }
+            Record::List { list, flags } => {
+                buf.push(record_type::LIST);
+                buf.extend_from_slice(&list);
+                buf.push(flags.code());
+            }
+            Record::Question { question } => {
+                buf.push(record_type::QUESTION);
+                buf.extend_from_slice(&question.to_be_bytes());
+            }
+            Record::Same { index, offset, len } => {
+                buf.push(record_type::SAME);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&offset.to_be_bytes());
+                buf.extend_from_slice(&len.to_be_bytes());
+            }
             Record::Withdraw { index, reason } => {
                 buf.push(record_type::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -522,7 +580,9 @@ impl<'a> Record<'a> {
             Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
             Record::Withdraw { .. } => 1 + 4 + 1,
             Record::Resume(_) => 1 + ResumePoint::LEN,
-            Record::Kept { .. } => KEPT_LEN,
+            Record::Kept { .. } | Record::Question { .. } => KEPT_LEN,
+            Record::List { .. } => LIST_LEN,
+            Record::Same { .. } => 1 + 4 + 8 + 8,
         }
     }
 }
@@ -596,6 +656,15 @@ impl fmt::Display for Record<'_> {
                 write!(f, " from file {entry} offset {offset}")
             }
             Record::Kept { index } => write!(f, "file {index} kept"),
+            Record::List { list, flags } => {
+                write!(f, "file list ")?;
+                list.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                write!(f, "{flags}")
+            }
+            Record::Question { question } => write!(f, "file question {question}"),
+            Record::Same { index, offset, len } => {
+                write!(f, "file {index} same offset {offset} length {len}")
+            }
         }
     }
 }
@@ -660,4 +729,7 @@ mod record_type {
     pub const HOLE: u8 = 0x10;
     pub const SPAN: u8 = 0x11;
     pub const SUBTREE: u8 = 0x12;
+    pub const LIST: u8 = 0x13;
+    pub const QUESTION: u8 = 0x14;
+    pub const SAME: u8 = 0x15;
 }

@@ -15,6 +15,7 @@ pub mod error;
 mod feedback;
 pub mod ff;
 pub mod file;
+pub mod holdings;
 pub mod kfold;
 pub mod lms;
 pub mod map;

@@ -152,12 +152,29 @@
 //! SIZE (19), sender to group: zeros, as many as make a datagram of the size that is shown
 //!
 //! CHALLENGE (20), sender to receiver: nonce, 8 bytes; cookie, 8 bytes
+//!
+//! HOLDINGS (21), receiver to sender, where both have the extension field 5
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                           question                            |
+//! +---------------------------------------------------------------+
+//! |                   bytes of the whole answer                   |
+//! +---------------------------------------------------------------+
+//! |                       offset of the part                      |
+//! +---------------------------------------------------------------+
+//! |  part, 1 to 1100 bytes ...                                    |
+//! +---------------------------------------------------------------+
+//!
+//! HOLDINGS_ACK (22), sender to receiver: nonce, 8 bytes; question, 4 bytes; bytes without a gap, 4 bytes
 //! ```
 //!
 //! The opening is 6 bytes and a name, see [`Opening`]; like the envelope it never changes again. Extensions are typed
 //! fields; a node skips unknown ones unless their type forbids it. Type 1 is the job of an INVITE (16 bytes), type 2
 //! the application's attachment of a JOIN (1 to 288 bytes), type 3 the cookie of the CHALLENGE that a JOIN answers (8
-//! bytes), and type 4 the receiver behind a JOIN ([`Origin`], 17 bytes).
+//! bytes), and type 4 the receiver behind a JOIN ([`Origin`], 17 bytes). Type 5 of an INVITE (no bytes) says that the
+//! sender asks for holdings, and of a JOIN (16 bytes) that the receiver answers, and which list it knows ([`ListId`]).
 
 use std::fmt;
 
@@ -173,6 +190,7 @@ mod datagram_sizes;
 mod distances;
 mod earlier_release;
 mod extension;
+mod holdings;
 mod job;
 mod member_role;
 mod opening;
@@ -186,6 +204,7 @@ pub use attachment::Attachment;
 pub use datagram_sizes::{DatagramSizes, Padding};
 pub use distances::{DistanceTo, Distances};
 pub use earlier_release::{EarlierBody, EarlierPacket, emit_answer, emit_decline, emit_notices};
+pub use holdings::{HoldingsPart, ListId};
 pub use job::JobId;
 pub use member_role::MemberRole;
 pub use opening::{Opening, OtherRelease, Release, WIRE_VERSION};
@@ -227,6 +246,8 @@ pub enum Body<'a> {
         cookie: Option<Cookie>,
         /// Receiver behind the JOIN, in a session of a job.
         origin: Option<Origin>,
+        /// List that the receiver knows, if it answers questions about its holdings.
+        list: Option<ListId>,
     },
     /// Return-routability check: the receiver must repeat its JOIN with the cookie, which proves that it receives at
     /// its address.
@@ -347,6 +368,22 @@ pub enum Body<'a> {
     },
     /// Datagram of a certain size, for path MTU discovery.
     Size(Padding),
+    /// Part of a receiver's answer about its holdings.
+    Holdings {
+        /// Nonce of the receiver.
+        nonce: Nonce,
+        /// Part of the answer.
+        part: HoldingsPart<'a>,
+    },
+    /// Acknowledgment of the beginning of an answer.
+    HoldingsAck {
+        /// Nonce of the receiver.
+        nonce: Nonce,
+        /// Number of the question.
+        question: u32,
+        /// Bytes that have arrived without a gap.
+        bytes: u32,
+    },
 }
 
 /// Fields of an INVITE.
@@ -372,6 +409,8 @@ pub struct Invite<'a> {
     pub reason: Text<'a>,
     /// Job of the session.
     pub job: Option<JobId>,
+    /// True if the sender asks receivers for their holdings.
+    pub asks: bool,
 }
 
 /// Random number that names one attempt of a receiver to join. It is a secret of receiver and sender and appears in
@@ -426,7 +465,8 @@ impl<'a> Packet<'a> {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
                 let part = MemberRole::parse(&mut reader)?;
                 let largest = reader.u16()?;
-                let (mut attached, mut cookie, mut origin) = (Attachment::default(), None, None);
+                let (mut attached, mut cookie) = (Attachment::default(), None);
+                let (mut origin, mut list) = (None, None);
                 let mut extensions = Extensions::of(&mut reader);
                 // Unknown extensions are skipped unless they are critical.
                 while let Some((kind, value)) = extensions.next()? {
@@ -434,10 +474,11 @@ impl<'a> Packet<'a> {
                         extension::ATTACHED => attached = Attachment::parse(value)?,
                         extension::COOKIE => cookie = Some(cookie_of(value)?),
                         extension::ORIGIN => origin = Some(Origin::parse(value)?),
+                        extension::HOLDINGS => list = Some(ListId::parse(value)?),
                         unknown => extension::skip(unknown)?,
                     }
                 }
-                Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin }
+                Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list }
             }
             packet_type::CHALLENGE => {
                 Body::Challenge { nonce: reader.nonce()?, cookie: reader.u64().map(Cookie)? }
@@ -481,6 +522,15 @@ impl<'a> Packet<'a> {
                 Body::Distances { nonce, edition, distances: Distances::parse(&mut reader)? }
             }
             packet_type::SIZE => Body::Size(Padding::parse(&mut reader)?),
+            packet_type::HOLDINGS => {
+                let (nonce, question) = (reader.nonce()?, reader.u32()?);
+                let (total, offset) = (reader.u32()?, reader.u32()?);
+                let part = HoldingsPart::new(question, total, offset, reader.remaining())?;
+                Body::Holdings { nonce, part }
+            }
+            packet_type::HOLDINGS_ACK => {
+                Body::HoldingsAck { nonce: reader.nonce()?, question: reader.u32()?, bytes: reader.u32()? }
+            }
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the packet")?;
@@ -493,7 +543,7 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
                 Opening::of(*name).emit(buf);
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
@@ -505,6 +555,9 @@ impl<'a> Packet<'a> {
                 }
                 if let Some(origin) = origin {
                     extension::put(buf, extension::ORIGIN, &origin.to_bytes());
+                }
+                if let Some(ListId(list)) = list {
+                    extension::put(buf, extension::HOLDINGS, list);
                 }
             }
             Body::Challenge { nonce, cookie } => {
@@ -561,6 +614,15 @@ impl<'a> Packet<'a> {
                 distances.emit(buf);
             }
             Body::Size(padding) => padding.emit(buf),
+            Body::Holdings { nonce, part } => {
+                put_nonce(buf, *nonce);
+                part.emit(buf);
+            }
+            Body::HoldingsAck { nonce, question, bytes } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&question.to_be_bytes());
+                buf.extend_from_slice(&bytes.to_be_bytes());
+            }
         }
     }
 
@@ -569,10 +631,11 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, attached, cookie, origin, .. } => {
+                Body::Join { name, attached, cookie, origin, list, .. } => {
                     let cookie = cookie.map_or(0, |_| extension::len_of(8));
                     let origin = if origin.is_some() { extension::len_of(Origin::LEN) } else { 0 };
-                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len() + cookie + origin
+                    let list = if list.is_some() { extension::len_of(ListId::LEN) } else { 0 };
+                    Opening::wire_len(name) + 8 + 4 + 1 + 2 + attached.wire_len() + cookie + origin + list
                 }
                 Body::Challenge { .. } => 8 + 8,
                 Body::Welcome { .. } => 8 + 4 + 8,
@@ -591,6 +654,8 @@ impl<'a> Packet<'a> {
                 Body::Probe { .. } | Body::Echo { .. } => 8,
                 Body::Distances { distances, .. } => 8 + 4 + distances.wire_len(),
                 Body::Size(padding) => padding.0,
+                Body::Holdings { part, .. } => 8 + HoldingsPart::HEADER_LEN + part.bytes.len(),
+                Body::HoldingsAck { .. } => 8 + 4 + 4,
             }
     }
 }
@@ -618,6 +683,8 @@ impl Body<'_> {
             Body::Echo { .. } => packet_type::ECHO,
             Body::Distances { .. } => packet_type::DISTANCES,
             Body::Size(_) => packet_type::SIZE,
+            Body::Holdings { .. } => packet_type::HOLDINGS,
+            Body::HoldingsAck { .. } => packet_type::HOLDINGS_ACK,
         }
     }
 }
@@ -647,11 +714,16 @@ impl<'a> Invite<'a> {
             settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
             reason: Text::parse("reason", reader.bytes(reason_len.into())?)?,
             job: None,
+            asks: false,
         };
         let mut extensions = Extensions::of(reader);
         while let Some((kind, value)) = extensions.next()? {
             match kind {
                 extension::JOB => invite.job = Some(JobId::parse(value)?),
+                extension::HOLDINGS => match value.len() {
+                    0 => invite.asks = true,
+                    len => return Err(ParseError::Field { field: "holdings", value: len as u64 }),
+                },
                 unknown => extension::skip(unknown)?,
             }
         }
@@ -675,12 +747,24 @@ impl<'a> Invite<'a> {
         if let Some(job) = &self.job {
             extension::put(buf, extension::JOB, &job.0);
         }
+        if self.asks {
+            extension::put(buf, extension::HOLDINGS, &[]);
+        }
     }
 
     fn wire_len(&self) -> usize {
         let texts = [&*self.protocol, &*self.settings, &*self.reason];
         let job = if self.job.is_some() { extension::len_of(JobId::LEN) } else { 0 };
-        Opening::wire_len(&self.sender) + 4 + 4 + 2 + 2 + 4 + texts.map(str::len).iter().sum::<usize>() + job
+        let asks = if self.asks { extension::len_of(0) } else { 0 };
+        Opening::wire_len(&self.sender)
+            + 4
+            + 4
+            + 2
+            + 2
+            + 4
+            + texts.map(str::len).iter().sum::<usize>()
+            + job
+            + asks
     }
 }
 
@@ -701,9 +785,10 @@ impl fmt::Display for Packet<'_> {
                 if let Some(job) = &invite.job {
                     write!(f, " job {job}")?;
                 }
+                f.write_str(if invite.asks { " asks" } else { "" })?;
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
                 write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
                 f.write_str(part.text())?;
                 if *largest > 0 {
@@ -711,7 +796,8 @@ impl fmt::Display for Packet<'_> {
                 }
                 write!(f, "{attached}")?;
                 cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))?;
-                origin.map_or(Ok(()), |origin| write!(f, "{origin}"))
+                origin.map_or(Ok(()), |origin| write!(f, "{origin}"))?;
+                list.map_or(Ok(()), |list| write!(f, " list {list}"))
             }
             Body::Challenge { nonce, cookie } => write!(f, "challenge {nonce} cookie {cookie}"),
             Body::Welcome { nonce, member, terms } => {
@@ -750,6 +836,16 @@ impl fmt::Display for Packet<'_> {
                 write!(f, "distances {nonce} edition {edition}{distances}")
             }
             Body::Size(padding) => write!(f, "size {}", Envelope::LEN + padding.0),
+            Body::Holdings { nonce, part: HoldingsPart { question, total, offset, bytes } } => {
+                write!(
+                    f,
+                    "holdings {nonce} question {question} offset {offset} length {} of {total}",
+                    bytes.len()
+                )
+            }
+            Body::HoldingsAck { nonce, question, bytes } => {
+                write!(f, "holdings ack {nonce} question {question} bytes {bytes}")
+            }
         }
     }
 }
@@ -825,4 +921,6 @@ mod packet_type {
     pub const DISTANCES: u8 = 0x12;
     pub const SIZE: u8 = 0x13;
     pub const CHALLENGE: u8 = 0x14;
+    pub const HOLDINGS: u8 = 0x15;
+    pub const HOLDINGS_ACK: u8 = 0x16;
 }

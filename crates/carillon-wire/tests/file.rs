@@ -2,9 +2,9 @@
 
 use carillon_wire::ParseError;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, MESSAGE_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN,
-    PIECE_HEADER_LEN, Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES, Sessions, WithdrawReason,
-    link_stays_below, records, stream_records,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, ListFlags, MESSAGE_HEADER_LEN, PACK_HEADER_LEN,
+    PACK_RECORD_LEN, PIECE_HEADER_LEN, Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES, Sessions,
+    WithdrawReason, link_stays_below, records, stream_records,
 };
 use proptest::prelude::*;
 
@@ -48,6 +48,17 @@ pub fn each_golden(check: &mut dyn FnMut(Record<'_>, &str, &str)) {
         },
         "02 00000001 0000000000000005 000001a4 fffffffffffffffe 642fc3a9",
         "file 1 begin size 5 mode 644 modified -2 path \"d/é\"",
+    );
+    check(
+        Record::List { list: [9; 16], flags: ListFlags { entries: true, checksum: true } },
+        "13 09090909090909090909090909090909 03",
+        "file list 09090909090909090909090909090909 entries digests",
+    );
+    check(Record::Question { question: 2 }, "14 00000002", "file question 2");
+    check(
+        Record::Same { index: 1, offset: 258, len: 4 << 20 },
+        "15 00000001 0000000000000102 0000000000400000",
+        "file 1 same offset 258 length 4194304",
     );
     check(
         Record::Data { index: 1, offset: 258, bytes: b"abc" },

@@ -3,10 +3,10 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, EarlierBody, EarlierPacket, Identity,
-    Invite, JobId, MAX_PEERS, MemberRole, Name, Nonce, Opening, Origin, OtherRelease, Packet, Padding, Peer,
-    PeerList, Proof, RefuseReason, Release, RosterPage, Settings, State, Terms, Text, Verdict, WIRE_VERSION,
-    emit_answer, emit_notices,
+    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, EarlierBody, EarlierPacket, HoldingsPart,
+    Identity, Invite, JobId, ListId, MAX_PEERS, MemberRole, Name, Nonce, Opening, Origin, OtherRelease,
+    Packet, Padding, Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings, State, Terms, Text,
+    Verdict, WIRE_VERSION, emit_answer, emit_notices,
 };
 use proptest::prelude::*;
 
@@ -40,6 +40,8 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
     assert_eq!(packet.to_string(), display);
     // Offset at which an extension of a JOIN begins and a JOIN without one ends.
     let whole = match body {
+        Body::Join { list: Some(_), .. } => Some(emitted.len() - 3 - 16),
+        Body::Invite(Invite { asks: true, .. }) => Some(emitted.len() - 3),
         Body::Join { origin: Some(_), .. } => Some(emitted.len() - 3 - 17),
         Body::Invite(Invite { job: Some(_), .. }) => Some(emitted.len() - 3 - 16),
         Body::Join { cookie: Some(_), .. } => Some(emitted.len() - 3 - 8),
@@ -48,7 +50,12 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
         }
         _ => None,
     };
-    for len in (0..emitted.len()).filter(|&len| Some(len) != whole) {
+    // The part of an answer extends to the end of its packet.
+    let fixed = match body {
+        Body::Holdings { part, .. } => emitted.len() - part.bytes.len() + 1,
+        _ => emitted.len(),
+    };
+    for len in (0..fixed).filter(|&len| Some(len) != whole) {
         assert!(Packet::parse(&emitted[..len]).is_err(), "{len} bytes of {display}");
     }
     let extra = [&emitted[..], &[0]].concat();
@@ -74,6 +81,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             settings: Settings::new("k=1\nw=2").unwrap(),
             reason: Text::default(),
             job: None,
+            asks: false,
         }),
         "ca030001 01020304  OPENING 03 737263  01 04 00 00 00000578 0007 01f4 0000 0000 6d626170 6b3d310a773d32",
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
@@ -90,6 +98,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             settings: Settings::default(),
             reason: Text::default(),
             job: None,
+            asks: false,
         }),
         "ca030001 01020304  OPENING 01 73  00 04 00 00 000022e9 0000 01f4 230c 04e4 6d626170",
         "session a16909060 invite gathering from \"s\" protocol mbap max payload 8937 progress 500 ms \
@@ -105,6 +114,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             attached: Attachment::default(),
             cookie: None,
             origin: None,
+            list: None,
         },
         "ca030002 01020304  OPENING 04 7a6fc3ab  1122334455667788 00010000 00 0000",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
@@ -119,6 +129,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             attached: Attachment::new(&[0, 0xFF, 7]).unwrap(),
             cookie: None,
             origin: None,
+            list: None,
         },
         "ca030002 01020304  OPENING 01 61  1122334455667788 00010000 01 0000  02 0003 00ff07",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
@@ -197,6 +208,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             attached: Attachment::default(),
             cookie: None,
             origin: None,
+            list: None,
         },
         "ca030002 01020304  OPENING 01 68  1122334455667788 00010000 02 2310",
         "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps largest datagram 8976",
@@ -211,6 +223,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             attached: Attachment::default(),
             cookie: Some(Cookie(0x99AA_BBCC_DDEE_FF00)),
             origin: None,
+            list: None,
         },
         "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  03 0008 99aabbccddeeff00",
         "session a16909060 join 1122334455667788 \"a\" receive buffer 1 cookie 99aabbccddeeff00",
@@ -225,6 +238,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             attached: Attachment::default(),
             cookie: None,
             origin: Some(Origin { process: 5, place: 6, resumes: true, is_done: true }),
+            list: None,
         },
         "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  \
          04 0011 0000000000000005 0000000000000006 03",
@@ -243,11 +257,55 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             settings: Settings::default(),
             reason: Text::default(),
             job: Some(JobId([0xab; 16])),
+            asks: false,
         }),
         "ca030001 01020304  OPENING 01 73  00 04 00 00 00000578 0000 01f4 0000 0000 6d626170 \
          01 0010 abababababababababababababababab",
         "session a16909060 invite gathering from \"s\" protocol mbap max payload 1400 progress 500 ms \
          job abababababababababababababababab",
+    );
+    check(
+        Body::Invite(Invite {
+            state: State::Gathering,
+            max_payload: 1400,
+            progress_interval: 500,
+            relays: false,
+            sizes: DatagramSizes::default(),
+            protocol: Name::new("mbap").unwrap(),
+            sender: Name::new("s").unwrap(),
+            settings: Settings::default(),
+            reason: Text::default(),
+            job: None,
+            asks: true,
+        }),
+        "ca030001 01020304  OPENING 01 73  00 04 00 00 00000578 0000 01f4 0000 0000 6d626170 05 0000",
+        "session a16909060 invite gathering from \"s\" protocol mbap max payload 1400 progress 500 ms asks",
+    );
+    check(
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 1,
+            part: MemberRole::Receives,
+            largest: 0,
+            name: Name::new("a").unwrap(),
+            attached: Attachment::default(),
+            cookie: None,
+            origin: None,
+            list: Some(ListId([0xcd; 16])),
+        },
+        "ca030002 01020304  OPENING 01 61  1122334455667788 00000001 00 0000  \
+         05 0010 cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd",
+        "session a16909060 join 1122334455667788 \"a\" receive buffer 1 list cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd",
+    );
+    check(
+        Body::Holdings { nonce: NONCE, part: HoldingsPart::new(2, 259, 256, &[1, 2, 3]).unwrap() },
+        "ca030015 01020304  1122334455667788 00000002 00000103 00000100 010203",
+        "session a16909060 holdings 1122334455667788 question 2 offset 256 length 3 of 259",
+    );
+    check(
+        Body::HoldingsAck { nonce: NONCE, question: 2, bytes: 259 },
+        "ca030016 01020304  1122334455667788 00000002 00000103",
+        "session a16909060 holdings ack 1122334455667788 question 2 bytes 259",
     );
     check(
         Body::Challenge { nonce: NONCE, cookie: Cookie(0x99AA_BBCC_DDEE_FF00) },
@@ -405,6 +463,7 @@ fn fields_with_impossible_values_are_named() {
         settings: Settings::new("k=v").unwrap(),
         reason: Text::default(),
         job: None,
+        asks: false,
     }));
     let with = |at: usize, value: u8| {
         let mut bytes = invite.clone();
@@ -442,6 +501,7 @@ fn fields_with_impossible_values_are_named() {
         attached: Attachment::default(),
         cookie: None,
         origin: None,
+        list: None,
     });
     let mut stranger = join.clone();
     stranger[27] = 4;
@@ -572,6 +632,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         attached: Attachment::new(b"x").unwrap(),
         cookie: None,
         origin: None,
+        list: None,
     };
     let invite = Body::Invite(Invite {
         state: State::Running,
@@ -584,6 +645,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         settings: Settings::default(),
         reason: Text::default(),
         job: None,
+        asks: false,
     });
     let decline = Body::Decline { name: Name::new("a").unwrap(), text: Text::default() };
     for body in [join, invite, decline] {
@@ -629,7 +691,7 @@ fn settings() -> impl Strategy<Value = String> {
 prop_compose! {
     /// Draws a packet of any type, as bytes.
     fn any_packet()(
-        kind in 0usize..19,
+        kind in 0usize..21,
         association: u32,
         nonce: u64,
         count: u64,
@@ -673,6 +735,7 @@ prop_compose! {
         if list.is_empty() {
             PeerList::encode([peer], &mut list);
         }
+        let answer = [&attached[..], &[7]].concat();
         let mut far = Vec::new();
         let one = DistanceTo { rank: number as u16 % MAX_PEERS as u16, micros: number };
         Distances::encode(std::iter::repeat_n(one, count as usize % 5), &mut far);
@@ -691,6 +754,8 @@ prop_compose! {
             14 => Body::Measure { edition: number },
             15 => Body::Probe { token: count },
             16 => Body::Echo { token: count },
+            19 => Body::Holdings { nonce, part: HoldingsPart::new(number, attached.len() as u32 + 1, 0, &answer).unwrap() },
+            20 => Body::HoldingsAck { nonce, question: number, bytes: count as u32 },
             18 => Body::Size(Padding(number as usize % 1000)),
             17 => Body::Distances { nonce, edition: number, distances: Distances::new(&far).unwrap() },
             0 => Body::Invite(Invite {
@@ -702,11 +767,11 @@ prop_compose! {
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),
-                reason: text, job: None }),
+                reason: text, job: None, asks: flag }),
             1 => {
                 let attached = Attachment::new(&attached).unwrap();
                 let part = [MemberRole::Receives, MemberRole::Offers, MemberRole::Helps][number as usize % 3];
-                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached, cookie: flag.then_some(Cookie(count)), origin: None }
+                Body::Join { nonce, receive_buffer: number, part, largest: number as u16, name, attached, cookie: flag.then_some(Cookie(count)), origin: None, list: flag.then_some(ListId([number as u8; 16])) }
             }
             2 => Body::Welcome { nonce, member: number, terms: Terms(count) },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },

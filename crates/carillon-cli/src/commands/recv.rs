@@ -434,7 +434,7 @@ impl Transfer<'_> {
         }
         let incoming = self.run.driver().application();
         let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
-        let came = bytes - report.resumed.min(bytes);
+        let came = bytes - (report.resumed + report.copied).min(bytes);
         let goodput = if seconds > 0.0 { came as f64 * 8.0 / seconds } else { 0.0 };
         let live = match incoming.sink() {
             Some(Sink::Live(live)) => Some(live),
@@ -474,6 +474,7 @@ impl Transfer<'_> {
                 "repairs": report.repairs,
                 "bytes": bytes,
                 "resumed": report.resumed,
+                "copied": report.copied,
                 "seconds": seconds,
                 "goodput_bps": goodput,
                 "datagrams_received": report.datagrams_received,
@@ -509,7 +510,7 @@ impl Transfer<'_> {
                     println!(
                         "received {origin}{files} file{plural}, {}{} in {seconds:.2} s, verified ({}){time}",
                         Human(bytes),
-                        resumed(report.resumed),
+                        resumed(report.resumed + report.copied),
                         Rate(goodput)
                     );
                     for sender in &report.senders {

@@ -15,7 +15,7 @@ use crate::delivery::{MetricsEndpoint, Stop, Watch, notice, record};
 pub use args::Args;
 pub(super) use args::{PLAIN_PROTOCOL, settings_of};
 
-use screen::{Report, Screen};
+use screen::{Report, Screen, print_preview};
 
 /// `carillon send`
 pub fn run(args: Args) -> anyhow::Result<()> {
@@ -116,6 +116,10 @@ fn go(
     };
     numbers.work_is_over(stop);
     screen.clear();
+    if let (Some(preview), false) = (run.preview(), stop.asked()) {
+        let shown = print_preview(&preview, args.network.json);
+        return shown.and(run.into_observer().finish());
+    }
     // The report comes also after a local error or a signal.
     let error = run.take_error().map(anyhow::Error::from).or(conducted.err());
     let reported = Report::of(&run, args, &sender_notices).print(error.is_some(), stop.asked());

@@ -35,3 +35,4 @@ pub mod support;
 mod swaps;
 mod transfers;
 mod trouble;
+mod updates;

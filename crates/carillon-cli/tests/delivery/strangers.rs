@@ -21,6 +21,7 @@ fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
         settings: Settings::new(settings).expect("settings"),
         reason: Text::default(),
         job: None,
+        asks: false,
     });
     Packet { association: AssociationId(association), body }.emit(&mut bytes);
     bytes

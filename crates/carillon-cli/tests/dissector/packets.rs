@@ -2,9 +2,9 @@
 
 use carillon_core::{AssociationId, Format, Input, Seeds};
 use carillon_wire::session::{
-    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, Identity, Invite, JobId, MemberRole,
-    Name, Nonce, Origin, Packet, Padding, Peer, PeerList, Proof, RefuseReason, Release, RosterPage, Settings,
-    State, Terms, Text, Verdict, WIRE_VERSION, is_hidden,
+    Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, HoldingsPart, Identity, Invite, JobId,
+    ListId, MemberRole, Name, Nonce, Origin, Packet, Padding, Peer, PeerList, Proof, RefuseReason, Release,
+    RosterPage, Settings, State, Terms, Text, Verdict, WIRE_VERSION, is_hidden,
 };
 use carillon_wire::{carillon, rra};
 
@@ -73,7 +73,7 @@ pub fn random_bytes(count: usize) -> Vec<Vec<u8>> {
             *byte = *other;
         }
         if let Some(kind) = packet.get_mut(3).filter(|_| rng.chance(0.8)) {
-            *kind %= 20;
+            *kind %= 24;
         }
         packet
     };
@@ -118,6 +118,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
             settings: Settings::new(settings).expect("settings"),
             reason,
             job: (state == State::Running).then_some(JobId([7; 16])),
+            asks: state == State::Closing,
         })
     };
     let states = [
@@ -152,6 +153,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
             resumes: true,
             is_done: true,
         }),
+        list: (part == MemberRole::Receives).then_some(ListId([9; 16])),
     };
     let (nonce, terms) = (NONCE, Terms(0xfedc_ba98_7654_3210));
     let mut bodies = vec![
@@ -180,6 +182,8 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         Body::Distances { nonce, edition: 1, distances: Distances::default() },
         Body::Size(Padding::default()),
         Body::Size(Padding(1464)),
+        Body::Holdings { nonce, part: HoldingsPart::new(1, 2000, 7, &[5; 1100]).expect("a part") },
+        Body::HoldingsAck { nonce, question: 1, bytes: 1107 },
     ];
     bodies.extend(states.map(|state| invite(state, "", text("why"))));
     bodies.extend(states.map(|state| Body::Answer { nonce, state, terms, text: text("") }));

@@ -38,6 +38,12 @@ pub const NAMES: &[&str] = &[
     "carillon.session.attached",
     "carillon.session.cookie",
     "carillon.session.job",
+    "carillon.session.list",
+    "carillon.session.question",
+    "carillon.session.answer_len",
+    "carillon.session.answer_offset",
+    "carillon.session.holdings",
+    "carillon.session.answered",
     "carillon.session.process",
     "carillon.session.place",
     "carillon.session.origin_flags",
@@ -193,6 +199,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             settings,
             reason,
             job,
+            asks: _,
         }) => {
             to.with("carillon.session.state", state(phase));
             to.with("carillon.session.protocol_len", protocol.len());
@@ -211,7 +218,17 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
                 to.bytes("carillon.session.job", &job.0);
             }
         }
-        Body::Join { nonce: own, receive_buffer, part: does, largest, name, attached, cookie, origin } => {
+        Body::Join {
+            nonce: own,
+            receive_buffer,
+            part: does,
+            largest,
+            name,
+            attached,
+            cookie,
+            origin,
+            list,
+        } => {
             to.with(nonce, own.0).with("carillon.session.receive_buffer", receive_buffer);
             to.with("carillon.session.part", part(does));
             to.with("carillon.session.largest", largest).named(&name);
@@ -224,6 +241,9 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             if let Some(Origin { process, place, resumes, is_done }) = origin {
                 to.with("carillon.session.process", process).with("carillon.session.place", place);
                 to.with("carillon.session.origin_flags", u8::from(resumes) + 2 * u8::from(is_done));
+            }
+            if let Some(list) = list {
+                to.bytes("carillon.session.list", &list.0);
             }
         }
         Body::Challenge { nonce: own, cookie } => {
@@ -280,6 +300,16 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             for one in distances.iter() {
                 to.with("carillon.session.rank", one.rank).with("carillon.session.micros", one.micros);
             }
+        }
+        Body::Holdings { nonce: own, part } => {
+            to.with(nonce, own.0).with("carillon.session.question", part.question);
+            to.with("carillon.session.answer_len", part.total);
+            to.with("carillon.session.answer_offset", part.offset)
+                .bytes("carillon.session.holdings", part.bytes);
+        }
+        Body::HoldingsAck { nonce: own, question, bytes: so_far } => {
+            to.with(nonce, own.0).with("carillon.session.question", question);
+            to.with("carillon.session.answered", so_far);
         }
         Body::Size(padding) => _ = to.bytes("carillon.padding", &vec![0; padding.0]),
     }

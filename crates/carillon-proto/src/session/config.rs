@@ -8,7 +8,7 @@ use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
     NodeId, Parameter, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Attachment, MAX_PEERS, MemberRole, Name, Nonce, Settings};
+use carillon_wire::session::{Attachment, ListId, MAX_PEERS, MemberRole, Name, Nonce, Settings};
 
 use super::job::{DoneJobs, JobId};
 use super::ledger::Ledger;
@@ -71,6 +71,8 @@ pub struct SenderSessionConfig {
     pub further: bool,
     /// Job that this session belongs to, drawn at random by the host. All sessions of the job have the same.
     pub job: JobId,
+    /// True if the application asks the members for their holdings before it sends.
+    pub asks: bool,
     /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
     pub lanes: bool,
     /// Earlier sessions of the job: its receivers, and members that may still report.
@@ -159,6 +161,7 @@ impl SenderSessionConfig {
             slow: Slow::Lane,
             further: false,
             job: JobId::default(),
+            asks: false,
             lanes: false,
             total_bytes: None,
             earlier: EarlierSessions::default(),
@@ -545,6 +548,8 @@ pub struct ReceiverSessionConfig {
     /// Role of the receiver: receive; offer messages too (peer protocols only); only help, if the sender permits it;
     /// or receive and help if permitted.
     pub part: MemberRole,
+    /// List that the receiver knows, if its application answers questions about its holdings.
+    pub list: Option<ListId>,
     /// Data for the sender's application, which gets them with the name. More than [`MAX_ATTACHED`] bytes are not
     /// sent.
     pub attached: Vec<u8>,
@@ -579,6 +584,7 @@ impl ReceiverSessionConfig {
             done: DoneJobs::default(),
             overhears: false,
             part: MemberRole::Receives,
+            list: None,
             attached: Vec::new(),
         }
     }

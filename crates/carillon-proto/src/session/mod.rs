@@ -29,7 +29,7 @@ mod unserved;
 
 use carillon_core::{NodeId, ObservedState, States};
 
-pub use carillon_wire::session::{MemberRole, RefuseReason};
+pub use carillon_wire::session::{HoldingsPart, ListId, MemberRole, RefuseReason};
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
     DEFAULT_SILENCE, EarlierSessions, Gather, HelperSelection, MAX_ATTACHED, ReceiverSessionConfig,

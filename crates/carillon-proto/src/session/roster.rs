@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::{AssociationId, Duration, NodeId, ObservedState, States, Time};
-use carillon_wire::session::{Identity, MemberRole, Nonce};
+use carillon_wire::session::{Identity, ListId, MemberRole, Nonce};
 
 use super::lag::{self, LagTracker};
 use super::secret;
+use super::sender::HoldingsReceived;
 
 /// Receiver that has joined.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Member {
     pub largest: u16,
     /// Data that its application attached to the JOIN, at most [`MAX_ATTACHED`](super::MAX_ATTACHED) bytes.
     pub attached: Vec<u8>,
+    /// List that the member knows, if it answers questions about its holdings.
+    pub list: Option<ListId>,
     /// Result of the member.
     pub outcome: MemberOutcome,
 }
@@ -105,6 +108,8 @@ pub(super) struct Record {
     pub heard: Time,
     /// Tracker of the time for which it holds the sender up.
     pub lag: LagTracker,
+    /// Answer about its holdings.
+    pub holdings: HoldingsReceived,
 }
 
 /// Reason for which a member was set aside for a catch-up session.
@@ -138,6 +143,7 @@ pub(super) struct Joining<'a> {
     pub part: MemberRole,
     pub largest: u16,
     pub attached: &'a [u8],
+    pub list: Option<ListId>,
 }
 
 /// Members in order of joining.
@@ -169,7 +175,7 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, joining: Joining<'_>) {
-        let Joining { name, receive_buffer, part, largest, attached } = joining;
+        let Joining { name, receive_buffer, part, largest, attached, list } = joining;
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
@@ -186,6 +192,7 @@ impl Roster {
             receive_buffer,
             largest,
             attached: attached.to_owned(),
+            list,
             outcome: MemberOutcome::Active,
         });
         self.records.push(Record {
@@ -201,6 +208,7 @@ impl Roster {
             pace: None,
             heard: now,
             lag: LagTracker::default(),
+            holdings: HoldingsReceived::default(),
         });
         self.joined_ever = self.joined_ever.saturating_add(1);
         self.helpers += usize::from(part.helps());

@@ -401,6 +401,7 @@ fn next_invitation(name: &str) -> Vec<u8> {
         relays: false,
         sizes: DatagramSizes::default(),
         job: None,
+        asks: false,
     };
     let mut bytes = Vec::new();
     Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);

@@ -14,8 +14,17 @@ const GHOSTS: u32 = 5000;
 fn join(nonce: u64, name: &str, cookie: Option<Cookie>) -> Vec<u8> {
     let (name, attached) = (Name::new(name).unwrap(), Attachment::default());
     let (nonce, part) = (Nonce(nonce), MemberRole::Receives);
-    let body =
-        Body::Join { nonce, receive_buffer: 1, part, largest: 0, name, attached, cookie, origin: None };
+    let body = Body::Join {
+        nonce,
+        receive_buffer: 1,
+        part,
+        largest: 0,
+        name,
+        attached,
+        cookie,
+        origin: None,
+        list: None,
+    };
     let mut bytes = Vec::new();
     Packet { association: ASSOCIATION, body }.emit(&mut bytes);
     bytes
@@ -24,6 +33,7 @@ fn join(nonce: u64, name: &str, cookie: Option<Cookie>) -> Vec<u8> {
 fn invite() -> Vec<u8> {
     let body = Body::Invite(Invite {
         job: None,
+        asks: false,
         state: State::Gathering,
         max_payload: 100,
         progress_interval: 500,

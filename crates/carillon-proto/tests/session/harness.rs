@@ -159,7 +159,7 @@ pub fn give_unanswered(
 pub fn answer_to_challenge(join: &[u8], source: NodeId, outbox: &Outbox) -> Option<Vec<u8>> {
     let Ok(Packet {
         association,
-        body: Body::Join { nonce, receive_buffer, part, largest, name, attached, .. },
+        body: Body::Join { nonce, receive_buffer, part, largest, name, attached, list, .. },
     }) = Packet::parse(join)
     else {
         return None;
@@ -181,6 +181,7 @@ pub fn answer_to_challenge(join: &[u8], source: NodeId, outbox: &Outbox) -> Opti
         attached,
         cookie: Some(cookie),
         origin: None,
+        list,
     };
     let mut bytes = Vec::new();
     Packet { association, body }.emit(&mut bytes);

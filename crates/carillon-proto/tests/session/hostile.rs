@@ -34,6 +34,7 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
         settings: Settings::new(settings).unwrap(),
         reason: Text::default(),
         job: None,
+        asks: false,
     }))
 }
 
@@ -47,6 +48,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         attached: Attachment::default(),
         cookie: None,
         origin: None,
+        list: None,
     })
 }
 

@@ -36,6 +36,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
             attached: Attachment::default(),
             cookie: None,
             origin: None,
+            list: None,
         },
     )
 }
@@ -52,6 +53,7 @@ fn false_invitation(association: u32) -> Vec<u8> {
         settings: Settings::default(),
         reason: Text::default(),
         job: None,
+        asks: false,
     };
     packet(association, Body::Invite(invite))
 }

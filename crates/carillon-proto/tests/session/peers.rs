@@ -354,6 +354,7 @@ fn invite(state: State) -> Vec<u8> {
         settings: Settings::default(),
         reason: Text::default(),
         job: None,
+        asks: false,
     }))
 }
 
@@ -500,6 +501,7 @@ fn ready_counts_from_members_for_the_present_edition_only() {
             attached: Attachment::default(),
             cookie: None,
             origin: None,
+            list: None,
         })
     };
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
@@ -531,6 +533,7 @@ fn departures_while_assembling_cause_new_edition() {
             attached: Attachment::default(),
             cookie: None,
             origin: None,
+            list: None,
         };
         give(&mut machine, ms(1), NodeId(node), &emit(join));
     }

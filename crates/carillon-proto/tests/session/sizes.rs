@@ -34,6 +34,7 @@ fn invite(sizes: DatagramSizes) -> Vec<u8> {
         settings: Settings::default(),
         reason: Text::default(),
         job: None,
+        asks: false,
     }))
 }
 
@@ -226,6 +227,7 @@ fn nobody_makes_them_shorter_than_the_least() {
         attached: Attachment::default(),
         cookie: None,
         origin: None,
+        list: None,
     });
     let sent = give(&mut machine, ms(1), carillon_core::NodeId(1), &join).packets();
     assert!(sent.iter().any(|text| text.contains("invite running")), "{sent:?}");

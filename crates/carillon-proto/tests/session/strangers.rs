@@ -47,6 +47,7 @@ pub fn invitation(association: u32, state: State, protocol: &str, settings: &str
             settings: Settings::new(settings).unwrap(),
             reason: Text::default(),
             job: None,
+            asks: false,
         }),
     )
 }
@@ -64,6 +65,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
             attached: Attachment::default(),
             cookie: None,
             origin: None,
+            list: None,
         },
     )
 }
@@ -315,6 +317,7 @@ fn forged_ends_do_not_end_a_transfer() {
                                 attached: Attachment::default(),
                                 cookie: None,
                                 origin: None,
+                                list: None,
                             },
                             Body::Ready { nonce, edition: 1 },
                             Body::Ask { nonce },

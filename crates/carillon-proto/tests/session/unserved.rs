@@ -118,6 +118,7 @@ fn foreign_invite(state: State) -> Vec<u8> {
         settings: Settings::default(),
         reason: Text::default(),
         job: None,
+        asks: false,
     });
     Packet { association: AssociationId(1234), body }.emit(&mut buf);
     buf
@@ -171,6 +172,7 @@ fn started_sender_notes_rival_without_answer() {
         attached: Attachment::default(),
         cookie: None,
         origin: None,
+        list: None,
     };
     Packet { association: ASSOCIATION, body }.emit(&mut join);
     give(&mut machine, ms(0), NodeId(1), &join);

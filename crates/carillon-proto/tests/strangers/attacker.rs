@@ -320,6 +320,7 @@ impl Attacker {
                 settings: Settings::new(self.pick(&["", &extreme])).unwrap(),
                 reason: text,
                 job: None,
+                asks: false,
             }),
             2 => Body::Join {
                 nonce,
@@ -334,6 +335,7 @@ impl Attacker {
                 attached: Attachment::default(),
                 cookie: self.cookie,
                 origin: None,
+                list: None,
             },
             3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]), terms },
             4 => {

@@ -85,6 +85,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let body = match kind {
         0 | 1 => Body::Invite(Invite {
             job: None,
+            asks: false,
             state: input.pick(&[
                 State::Gathering,
                 State::Assembling,
@@ -133,6 +134,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             },
             cookie: known.cookie,
             origin: None,
+            list: None,
         },
         3 => Body::Welcome { nonce, member: input.u32(), terms: known.terms },
         4 => Body::Refuse {

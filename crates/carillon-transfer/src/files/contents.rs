@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::SystemTime;
 
 use carillon_core::{Duration, Time};
+use carillon_wire::file::SUBTREE_BYTES;
 use rustix::fs::OFlags;
 
 use super::holes::{self, Holes};
@@ -98,6 +99,11 @@ impl Opened {
     /// Metadata at the time of opening.
     pub fn stamp(&self) -> Stamp {
         self.stamp
+    }
+
+    /// The file.
+    pub fn into_file(self) -> File {
+        self.file
     }
 
     /// Returns true if the last change was so recent that another change might leave the same time stamp, as clocks
@@ -335,6 +341,34 @@ impl Contents {
         self.pieces += 1;
         self.at_end = self.offset == opened.stamp.size;
         Ok(at)
+    }
+
+    /// Skips a subtree of the file that receivers have, with its chaining value; returns false if buffered bytes come
+    /// first.
+    pub fn pass_over(&mut self, value: [u8; blake3::OUT_LEN]) -> Result<bool, Filled> {
+        let Input::File(opened) = &mut self.input else { return Ok(false) };
+        if self.ready.len() > 0 {
+            return Ok(false);
+        }
+        if !opened.is_same().map_err(Filled::Unreadable)? {
+            return Err(Filled::Changed);
+        }
+        self.offset += SUBTREE_BYTES;
+        opened.file.seek(io::SeekFrom::Start(self.offset)).map_err(Filled::Unreadable)?;
+        self.tree.skip(value);
+        self.pieces += 1;
+        self.at_end = self.offset == opened.stamp.size;
+        Ok(true)
+    }
+
+    /// Metadata of an open file when it was opened.
+    pub fn stamp(&self) -> Option<Stamp> {
+        if let Input::File(opened) = &self.input { Some(opened.stamp) } else { None }
+    }
+
+    /// Chaining values of the complete subtrees so far.
+    pub fn values(&self) -> Vec<[u8; blake3::OUT_LEN]> {
+        (1..).map_while(|at| self.tree.value(at * SUBTREE_BYTES)).collect()
     }
 
     /// Returns true if the next `len` bytes are a piece that can be [read into place](Self::read_piece).

@@ -122,6 +122,11 @@ impl<D: AsFd> Draft<D> {
         Ok(fstat(&self.file)?.st_uid)
     }
 
+    /// Permission bits of the file.
+    pub fn mode(&self) -> io::Result<u32> {
+        Ok(fstat(&self.file)?.st_mode as u32 & 0o777)
+    }
+
     /// Directory of the file.
     pub fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()

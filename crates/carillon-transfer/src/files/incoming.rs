@@ -129,6 +129,11 @@ impl Incoming {
         self.senders.values().map(|sender| sender.resumed).sum()
     }
 
+    /// Bytes of changed files that were copied from their earlier versions.
+    pub fn copied(&self) -> u64 {
+        self.senders.values().map(|sender| sender.copied).sum()
+    }
+
     /// Total bytes of all files, once every sender has announced them.
     pub fn total(&self) -> Option<u64> {
         if self.senders.is_empty() {
@@ -352,7 +357,10 @@ impl Incoming {
         }
         self.miss(disk, now, session);
         self.fall_short(disk, now, session);
-        if let Some(notes) = disk.news() {
+        if let Some(mut notes) = disk.news() {
+            for (question, answer) in std::mem::take(&mut notes.answers) {
+                session.answer_holdings(now, question, answer);
+            }
             self.note(notes);
             session.progress(self.bytes());
         }

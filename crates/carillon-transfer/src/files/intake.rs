@@ -1,6 +1,7 @@
 //! Receiver of one sender's records: it checks them and writes files or messages.
 
 use carillon_core::Order;
+use carillon_proto::session::ListId;
 use carillon_wire::file::{
     Record, RelativePath, ResumePoint, TransferId, WithdrawReason, link_stays_below, records,
 };
@@ -14,6 +15,7 @@ use super::problem::{Problem, Unstorable, damaged, in_order, ours, refused, rela
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
+use super::update::{Comparison, MAX_SUBTREES};
 
 /// Applies the records of one sender and checks every offset and digest.
 #[derive(Debug)]
@@ -21,30 +23,35 @@ pub struct Intake {
     /// The sender's name.
     name: String,
     /// Prefix of its file names: the directory of this sender and a slash, or empty.
-    folder: String,
-    stage: Stage,
-    announced: Option<(u32, Option<u64>)>,
+    pub(super) folder: String,
+    pub(super) stage: Stage,
+    pub(super) announced: Option<(u32, Option<u64>)>,
     /// Bytes of ended files.
-    bytes: u64,
+    pub(super) bytes: u64,
     /// Number of files, directories and links so far.
-    entries: u32,
+    pub(super) entries: u32,
     /// Completed files, and their number.
-    files: u32,
+    pub(super) files: u32,
     completed: Option<Vec<Completed>>,
-    missing: Missing,
-    position: Position,
+    pub(super) missing: Missing,
+    pub(super) position: Position,
+    /// Comparison with the sender's list, in an update, and the answer to its question.
+    pub(super) comparison: Option<Box<Comparison>>,
+    pub(super) answer: Option<(u32, Vec<u8>)>,
+    /// Bytes copied from earlier versions of files.
+    pub(super) copied: u64,
     /// Buffers for the next file.
     spare: Option<Box<Spare>>,
     /// Identifier of the transfer, if it has one and its data can be kept.
-    transfer: Option<TransferId>,
+    pub(super) transfer: Option<TransferId>,
     /// Entry and offset at which the sender began.
     begun: (u32, u64),
     /// State that an earlier attempt left.
-    kept: Option<Kept>,
+    pub(super) kept: Option<Kept>,
     /// Progress in the journal: complete entries and bytes in them.
-    noted: Option<(u32, u64)>,
+    pub(super) noted: Option<(u32, u64)>,
     /// Bytes that were present before.
-    resumed: u64,
+    pub(super) resumed: u64,
     /// Digest of the entries that the sender announced.
     listing: Listing,
     /// Sequence numbers of live-stream messages.
@@ -88,6 +95,15 @@ impl Sink {
         }
     }
 
+    /// Identity of the list of the last complete update, zero without one; `None` if this is not a directory, which
+    /// alone can be updated.
+    pub fn list(&self) -> Option<ListId> {
+        match self {
+            Sink::Files(target @ Target::Directory(_)) => Some(ListId(target.list().unwrap_or_default())),
+            Sink::Files(Target::Output(_)) | Sink::Live(_) => None,
+        }
+    }
+
     /// Identifier of the destination: equal in every process of this host for the same directory, otherwise the
     /// number of this process.
     pub fn place(&self, process: u64) -> u64 {
@@ -112,7 +128,7 @@ impl Sink {
 }
 
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
     /// Waits for OFFER, or for the first of a live stream.
     Begin,
     /// Waits for FILE or END.
@@ -121,6 +137,8 @@ enum Stage {
     Contents(Box<Open>),
     /// Waits for DATA, END_OF_FILE or KEPT of an existing file.
     PriorFile(Box<PriorFile>),
+    /// Waits for the end of a file that is here and is sent to others, with its name and the bytes received.
+    Present(Vec<u8>, u64),
     /// Waits for the end of a file that cannot be stored, with its name and the bytes received.
     Unstored(Vec<u8>, u64),
     /// Waits for messages of a live stream, or its end.
@@ -131,7 +149,7 @@ enum Stage {
 
 /// A file that exists already.
 #[derive(Debug)]
-struct PriorFile {
+pub(super) struct PriorFile {
     name: Vec<u8>,
     size: u64,
     /// Bytes received again.
@@ -140,7 +158,7 @@ struct PriorFile {
 
 /// Files that the sender withdrew.
 #[derive(Debug, Default)]
-struct Missing {
+pub(super) struct Missing {
     count: u32,
     /// Listed entries that cannot be stored and were not reported yet.
     unstored: Vec<Unstored>,
@@ -165,6 +183,9 @@ impl Intake {
             completed: completed.then(Vec::new),
             missing: Missing::default(),
             position: None,
+            comparison: None,
+            answer: None,
+            copied: 0,
             spare: None,
             transfer: None,
             begun: (0, 0),
@@ -191,6 +212,7 @@ impl Intake {
         match self.on_message(message, sink) {
             Ok(false) => Ok(()),
             Ok(true) => {
+                self.store_list(sink);
                 self.end(Ok(()));
                 self.forget(sink);
                 Ok(())
@@ -255,7 +277,7 @@ impl Intake {
         match &self.stage {
             Stage::Contents(open) => self.bytes + open.offset,
             Stage::PriorFile(had) => self.bytes + had.offset,
-            Stage::Unstored(_, offset) => self.bytes + offset,
+            Stage::Present(_, offset) | Stage::Unstored(_, offset) => self.bytes + offset,
             _ => self.bytes,
         }
     }
@@ -268,6 +290,11 @@ impl Intake {
     /// Bytes that were present before.
     pub fn resumed(&self) -> u64 {
         self.resumed
+    }
+
+    /// Bytes of changed files that were copied from their earlier versions.
+    pub fn copied(&self) -> u64 {
+        self.copied
     }
 
     /// Total bytes of all files, once announced.
@@ -315,13 +342,17 @@ impl Intake {
     }
 
     fn on_message(&mut self, message: &[u8], sink: &mut Sink) -> Result<bool, Problem> {
-        let mut holes = 0;
+        let (mut holes, mut subtrees) = (0, 0);
         for record in records(message) {
             let record =
                 record.map_err(|error| damaged(format!("a message is not of a file transfer: {error}")))?;
-            holes += u32::from(matches!(record, Record::Hole { .. }));
+            holes += u32::from(matches!(record, Record::Hole { .. } | Record::Same { .. }));
             if holes > 1 {
-                return Err(damaged("a message has more than one HOLE".to_owned()));
+                return Err(damaged("a message has more than one HOLE or SAME".to_owned()));
+            }
+            subtrees += usize::from(matches!(record, Record::Subtree { .. }));
+            if subtrees > MAX_SUBTREES && self.comparison.is_some() {
+                return Err(damaged(format!("a message has more than {MAX_SUBTREES} SUBTREEs")));
             }
             if self.on_record(record, sink)? {
                 return Ok(true);
@@ -332,6 +363,9 @@ impl Intake {
 
     fn on_record(&mut self, record: Record<'_>, sink: &mut Sink) -> Result<bool, Problem> {
         self.listing.add(&record);
+        if self.on_update(&record, sink)? {
+            return Ok(false);
+        }
         match (std::mem::replace(&mut self.stage, Stage::Over), record) {
             (Stage::Begin | Stage::Live, Record::Message { number, bytes }) => {
                 let live = self.live(sink)?;
@@ -540,7 +574,7 @@ impl Intake {
     }
 
     /// Continues with a file after more of it has arrived.
-    fn go_on(&mut self, mut open: Box<Open>, sink: &mut Sink) {
+    pub(super) fn go_on(&mut self, mut open: Box<Open>, sink: &mut Sink) {
         if self.noted.is_none() && self.bytes + open.offset >= KEEP_BYTES {
             self.note(sink, open.partial.as_mut());
         }
@@ -548,7 +582,7 @@ impl Intake {
     }
 
     /// Records an entry that cannot be stored.
-    fn unstored(
+    pub(super) fn unstored(
         &mut self,
         path: RelativePath<'_>,
         reason: &Unstorable,
@@ -560,7 +594,8 @@ impl Intake {
     }
 
     /// Advances to the next entry.
-    fn next_entry(&mut self, sink: &mut Sink) {
+    pub(super) fn next_entry(&mut self, sink: &mut Sink) {
+        self.drop_kept(sink);
         self.entries += 1;
         self.stage = Stage::Between;
         let is_due = |(entries, bytes): (u32, u64)| {
@@ -612,7 +647,9 @@ impl Intake {
         path: RelativePath<'_>,
         size: Option<u64>,
     ) -> Result<Result<Option<PriorFile>, Unstorable>, Problem> {
-        let (Some(kept), Sink::Files(target), Some(size)) = (&self.kept, sink, size) else {
+        // An update has compared all files.
+        let kept = self.kept.as_ref().filter(|_| self.comparison.is_none());
+        let (Some(kept), Sink::Files(target), Some(size)) = (kept, sink, size) else {
             return Ok(Ok(None));
         };
         let was_noted = self.entries < kept.reached.entry;
@@ -635,7 +672,7 @@ impl Intake {
     }
 
     /// Writes the progress into the journal.
-    fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
+    pub(super) fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
         let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
         // The next attempt would look for the files in the journal.
         if self.missing.unstored_count > 0 {
@@ -678,7 +715,8 @@ impl Intake {
         let name = self.below(path)?;
         let mut spare = self.spare.take().unwrap_or_default();
         let begun = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
-        let kept = self.kept.as_ref().filter(|kept| self.entries == kept.reached.entry);
+        let kept = self.kept.as_ref().filter(|_| self.comparison.is_none());
+        let kept = kept.filter(|kept| self.entries == kept.reached.entry);
         if let Some(part) = kept.and_then(|kept| kept.part.clone()) {
             let mut had = 0;
             let read = |bytes: &[u8]| {
@@ -744,7 +782,7 @@ impl Intake {
         refused(&format!("{} sends files: receive them without --stream", self.name))
     }
 
-    fn expect_index(&self, index: u32) -> Result<(), Problem> {
+    pub(super) fn expect_index(&self, index: u32) -> Result<(), Problem> {
         let expected = self.entries;
         if index == expected {
             return Ok(());
@@ -791,7 +829,7 @@ impl PriorFile {
 }
 
 impl Missing {
-    fn add(&mut self, name: &[u8], reason: WithdrawReason) {
+    pub(super) fn add(&mut self, name: &[u8], reason: WithdrawReason) {
         self.count += 1;
         if self.named.len() < MAX_LISTED_NAMES {
             self.named.push(format!("{} {reason}", shown_name(name)));

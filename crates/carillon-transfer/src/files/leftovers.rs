@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::descent::open_directory;
 use super::names::{below as below_path, is_part_name, shown_path};
 use super::resume::is_journal;
+use super::update::is_list;
 
 /// Finds partial files without a writer and removes those that certainly belong to this program.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Creates a sweep for the files of this user; `spared` and journals stay.
+    /// Creates a sweep for the files of this user; `spared`, journals and lists stay.
     pub fn new(user: u32, spared: Option<PathBuf>) -> Self {
         Sweep { user, left: MAX_ENTRIES, spared, lines: Vec::new(), more: 0 }
     }
@@ -84,7 +85,11 @@ impl Sweep {
                 }
                 FileType::RegularFile | FileType::Symlink | FileType::Unknown => {
                     let (name, path) = (name.to_bytes(), below_path(path, name.to_bytes()));
-                    if is_part_name(name) && !is_journal(name) && self.spared.as_ref() != Some(&path) {
+                    if is_part_name(name)
+                        && !is_journal(name)
+                        && !is_list(name)
+                        && self.spared.as_ref() != Some(&path)
+                    {
                         self.found(directory, name, &path);
                     }
                 }

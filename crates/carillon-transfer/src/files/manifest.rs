@@ -23,6 +23,7 @@ use super::signing::{Signing, SigningKey};
 use super::skipped::{SkipReason, Skipped};
 use super::stdin::{Input, read_lines};
 use super::times;
+use super::update::is_list;
 use crate::LocalError;
 
 /// The entries of a transfer, in sending order.
@@ -108,6 +109,11 @@ impl Entry {
             Kind::File { path, .. } => Some(path),
             _ => None,
         }
+    }
+
+    /// Bytes of a file; 0 for other entries, and for a stream.
+    pub fn size(&self) -> u64 {
+        if let Kind::File { stamp, .. } = &self.kind { stamp.size() } else { 0 }
     }
 
     /// Path for messages.
@@ -373,6 +379,10 @@ impl Manifest {
         for child in children {
             let path = path.join(&child);
             let name = [&name, &b"/"[..], child.as_bytes()].concat();
+            // The list of an update belongs to this directory alone.
+            if is_list(child.as_bytes()) {
+                continue;
+            }
             if is_part_name(child.as_bytes()) {
                 self.skip(&path, SkipReason::Incomplete);
                 continue;

@@ -49,6 +49,7 @@ mod taker;
 mod target;
 mod times;
 mod tree;
+mod update;
 mod withholding;
 mod worker_queue;
 mod written;
@@ -70,6 +71,7 @@ pub use signing::{Binding, Signature, SigningKey, Trust, VerifyingKey};
 pub use skipped::{SkipReason, Skipped};
 pub use taker::State as SenderState;
 pub use target::{Folder, Target};
+pub use update::{Presence, Update};
 pub(crate) use worker_queue::Found;
 
 /// Piece size, in bytes, for hashing and writing in place. An aligned piece is a large subtree of BLAKE3, and

@@ -1,19 +1,25 @@
 //! The sending application: it turns files into messages.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use carillon_core::{Application, AssociationId, Bytes, OfferError, Sender, Time};
+use carillon_core::{Application, AssociationId, Bytes, NodeId, OfferError, Sender, Time};
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN};
+use carillon_wire::file::{ListFlags, MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN};
 
-use carillon_proto::session::{SenderPhase, SenderSession};
+use carillon_proto::session::{ListId, SenderPhase, SenderSession};
+use carillon_wire::holdings::Holding;
 
 use super::Manifest;
 use super::feed::Feed;
-use super::reader::{ReadAhead, header_len};
+use super::manifest::Kind;
+use super::reader::{ReadAhead, Start, header_len};
 use super::signing::Binding;
+use super::update::{Announcement, Asking, Presence, Update};
 use super::withholding::{Turn, Withholding};
 use super::worker_queue::Found;
 use crate::LocalError;
@@ -35,6 +41,11 @@ pub struct Outgoing {
     source: Source,
     /// Starting point of the transfer, once known.
     from: Option<ResumePoint>,
+    /// Options of an update, and the state of one.
+    update: Option<Update>,
+    asking: Option<Asking>,
+    /// Receivers that cannot say what they have, so that everything is sent.
+    unable: Vec<String>,
     /// Messages that the protocol has not accepted yet, with the number of file bytes.
     ready: VecDeque<(Bytes, u64)>,
     /// Withholding of data that receivers may have overheard.
@@ -107,6 +118,9 @@ impl Outgoing {
             waker,
             source,
             from: None,
+            update: None,
+            asking: None,
+            unable: Vec::new(),
             ready,
             withholding: None,
             repairs: 0,
@@ -133,6 +147,45 @@ impl Outgoing {
         Outgoing { withholding: Withholding::new(sessions), ..self }
     }
 
+    /// Sends only what a receiver is missing, if all of them can tell.
+    #[must_use]
+    pub fn updating(self, update: Option<Update>) -> Self {
+        Outgoing { update, ..self }
+    }
+
+    /// Files and bytes that a receiver had before an update.
+    pub fn presence(&self, node: NodeId) -> Option<Presence> {
+        self.asking.as_ref()?.presence().get(&node).copied()
+    }
+
+    /// Files that at least one of these receivers is missing, each with the indices of these receivers. Asked after a
+    /// preview.
+    pub fn missing(&self, receivers: &[NodeId]) -> Vec<(PathBuf, u64, Vec<usize>)> {
+        let lacks = |node: &NodeId, at: usize| {
+            let states = self.asking.as_ref().and_then(|asking| asking.states(*node));
+            states.is_none_or(|states| states.get(at) != Some(&Holding::Same))
+        };
+        let entries = self.manifest.entries().iter().enumerate();
+        let files = entries.filter(|(_, entry)| matches!(entry.kind, Kind::File { .. }));
+        let files = files.map(|(at, entry)| {
+            let to = receivers.iter().enumerate().filter(|(_, node)| lacks(node, at));
+            let path = PathBuf::from(OsStr::from_bytes(&entry.name));
+            (path, entry.size(), to.map(|(index, _)| index).collect::<Vec<_>>())
+        });
+        files.filter(|(_, _, to)| !to.is_empty()).collect()
+    }
+
+    /// Receivers that cannot take part in an update, so that everything is sent.
+    pub fn unable(&self) -> &[String] {
+        &self.unable
+    }
+
+    /// Returns true if nothing is sent, and all that can be known about it is known.
+    pub fn is_previewed(&self) -> bool {
+        let dry_run = self.update.is_some_and(|update| update.dry_run);
+        dry_run && (!self.unable.is_empty() || self.asking.as_ref().is_some_and(|asking| asking.is_last))
+    }
+
     /// Assumes this minimum message size until the session runs.
     #[must_use]
     pub fn from_least(self, least: usize) -> Self {
@@ -141,7 +194,10 @@ impl Outgoing {
 
     /// Bytes that every receiver had from an earlier attempt; they are not sent.
     pub fn resumed(&self) -> u64 {
-        self.from.map_or(0, |from| self.manifest.bytes_before(&from))
+        match &self.asking {
+            Some(asking) => asking.common,
+            None => self.from.map_or(0, |from| self.manifest.bytes_before(&from)),
+        }
     }
 
     /// File bytes offered so far, plus the bytes that need not be sent.
@@ -189,13 +245,54 @@ impl Outgoing {
         self.error.take()
     }
 
+    /// Returns the beginning of the transfer.
+    fn start(&self) -> Start {
+        match (&self.update, &self.asking, self.from) {
+            (Some(update), Some(_), Some(ResumePoint { transfer, entry, .. })) => {
+                let flags = ListFlags { entries: entry == 0, checksum: update.checksum };
+                Start::Update(Announcement { list: transfer, flags })
+            }
+            (_, _, from) => Start::Whole(from),
+        }
+    }
+
+    /// Decides how to begin, once the members are known.
+    fn begin(&mut self, session: &SenderSession) {
+        // With several senders, receivers keep no overheard data and no resume points.
+        let alone = !session.members().iter().any(|member| member.part.offers());
+        let receivers = || session.members().iter().filter(|member| alone && member.part.receives());
+        self.from = self.manifest.start(receivers().map(|member| detached(&member.attached).0));
+        let Some((update, list)) = self.update.zip(self.manifest.id()) else { return };
+        let unable = receivers().filter(|member| member.list.is_none());
+        self.unable = unable.map(|member| member.name.clone()).collect();
+        if !self.unable.is_empty() || !alone {
+            return;
+        }
+        self.asking = Some(Asking::new(update.dry_run));
+        // The number of entries says whether every receiver knows them.
+        let is_known = !update.checksum && receivers().all(|member| member.list == Some(ListId(list)));
+        let entry = if is_known { self.manifest.entries().len() as u32 } else { 0 };
+        self.from = Some(ResumePoint { transfer: list, entry, offset: 0 });
+    }
+
+    /// Passes the answers of the receivers to the reading thread.
+    fn collect(&mut self, now: Time, session: &SenderSession) {
+        let (Source::Files(ahead), Some(asking)) = (&self.source, &mut self.asking) else { return };
+        let Some(asked) = ahead.asked().filter(|_| self.ready.is_empty()) else { return };
+        if let Some(plan) = asking.collect(now, session, &self.manifest, asked)
+            && !(asking.is_last && self.update.is_some_and(|update| update.dry_run))
+        {
+            ahead.go_on(plan);
+        }
+    }
+
     /// Prepares more messages; returns whether there are any.
     fn prepare(&mut self) -> anyhow::Result<Found> {
         match &mut self.source {
             Source::Waiting => {
                 let (manifest, binding) = (self.manifest.clone(), self.binding);
-                let ahead =
-                    ReadAhead::start(manifest, self.from, self.max_payload, binding, self.waker.clone());
+                let start = self.start();
+                let ahead = ReadAhead::start(manifest, start, self.max_payload, binding, self.waker.clone());
                 self.source = Source::Files(ahead.context("cannot start a thread that reads")?);
                 self.prepare()
             }
@@ -294,10 +391,7 @@ impl Application<SenderSession> for Outgoing {
             && self.from.is_none()
             && session.phase() == SenderPhase::Running
         {
-            // With several senders, receivers keep no overheard data and no resume points.
-            let alone = !session.members().iter().any(|member| member.part.offers());
-            let receivers = session.members().iter().filter(|member| alone && member.part.receives());
-            self.from = self.manifest.start(receivers.map(|member| detached(&member.attached).0));
+            self.begin(session);
         }
         if !self.is_known && session.phase() == SenderPhase::Running {
             (self.is_known, self.max_payload) = (true, session.max_payload() as usize);
@@ -306,13 +400,15 @@ impl Application<SenderSession> for Outgoing {
             }
         }
         self.repairs = session.repairs();
-        let called = self.serve(now, session);
+        // A preview sends nothing to receivers that take everything.
+        let called = !self.is_previewed() && self.serve(now, session);
+        self.collect(now, session);
         session.note_unsent(self.unsent);
         called
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        None
+        self.asking.as_ref().and_then(Asking::until)
     }
 }
 

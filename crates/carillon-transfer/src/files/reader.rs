@@ -21,6 +21,7 @@ use super::names::shown_path;
 use super::signing::{Binding, Signer};
 use super::stdin::read_stream;
 use super::times;
+use super::update::{Announcement, Asked, Phase, Plan, Updating};
 use super::worker_queue::{Found, WorkerQueue};
 use super::{Manifest, PIECE_BYTES};
 use crate::LocalError;
@@ -33,20 +34,32 @@ pub struct ReadAhead {
     notes: Arc<Mutex<Notes>>,
 }
 
+/// Beginning of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub enum Start {
+    /// Begins at this resume point, if there is one.
+    Whole(Option<ResumePoint>),
+    /// Begins with the list of all entries, for receivers that report their holdings.
+    Update(Announcement),
+}
+
 /// Notes from the thread to the loop.
 #[derive(Debug, Default)]
-struct Notes {
+pub(super) struct Notes {
     /// Files that are not delivered, a line each.
     withdrawn: Vec<String>,
     /// Error that ended the thread.
     error: Option<LocalError>,
+    /// Question that the thread has put, until its plan is there.
+    pub(super) asked: Option<Asked>,
+    pub(super) plan: Option<Plan>,
 }
 
 impl ReadAhead {
-    /// Starts reading, from this resume point if there is one.
+    /// Starts reading.
     pub fn start(
         manifest: Arc<Manifest>,
-        from: Option<ResumePoint>,
+        start: Start,
         max_payload: usize,
         binding: Binding,
         waker: Waker,
@@ -54,11 +67,20 @@ impl ReadAhead {
         let (lane, notes) = (Arc::new(WorkerQueue::new(waker)), Arc::<Mutex<Notes>>::default());
         let signer = manifest.signing().map(|signing| Signer::new(signing, binding));
         let max_payload = max_payload - if signer.is_some() { SIGNED_HEADER_LEN } else { 0 };
+        let (from, update) = match start {
+            Start::Whole(from) => (from, None),
+            Start::Update(announcement) => (None, Some(Box::new(Updating::new(announcement)))),
+        };
+        let stage = match &update {
+            Some(_) => Stage::Update(Phase::List),
+            None => from.map_or(Stage::Entry(0), Stage::Resume),
+        };
         let reader = Reader {
             signer,
             manifest,
             max_payload,
-            stage: from.map_or(Stage::Entry(0), Stage::Resume),
+            stage,
+            update,
             from: from.map_or((0, 0), |from| (from.entry as usize, from.offset)),
             contents: Contents::new(),
             packer: Packer::new(max_payload),
@@ -81,6 +103,17 @@ impl ReadAhead {
         self.lane.take(into)
     }
 
+    /// Question that waits for a plan.
+    pub fn asked(&self) -> Option<Asked> {
+        lock(&self.notes).asked
+    }
+
+    /// Continues after a question.
+    pub fn go_on(&self, plan: Plan) {
+        let mut notes = lock(&self.notes);
+        (notes.asked, notes.plan) = (None, Some(plan));
+    }
+
     /// Files that are not delivered; slightly ahead of the taken messages.
     pub fn withdrawn(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.notes).withdrawn)
@@ -101,33 +134,37 @@ impl Drop for ReadAhead {
 
 /// Reads files in pieces and packs records into messages.
 #[derive(Debug)]
-struct Reader {
+pub(super) struct Reader {
     signer: Option<Signer>,
-    manifest: Arc<Manifest>,
+    pub(super) manifest: Arc<Manifest>,
     /// Maximum bytes of a message.
     max_payload: usize,
-    stage: Stage,
+    pub(super) stage: Stage,
+    /// State of an update.
+    pub(super) update: Option<Box<Updating>>,
     /// First entry to send and the first byte of it; receivers have the data before.
     from: (usize, u64),
-    contents: Contents,
+    pub(super) contents: Contents,
     /// Message that is being filled, with its number of file bytes.
-    packer: Packer,
-    packed: u64,
+    pub(super) packer: Packer,
+    pub(super) packed: u64,
     /// File bytes read.
-    read: u64,
+    pub(super) read: u64,
     /// Digest of the announced entries.
-    listing: Listing,
+    pub(super) listing: Listing,
     /// Withdrawn files that were not reported yet.
     withdrawn: Vec<String>,
     /// End of the last announced subtree of the file.
-    told: u64,
+    pub(super) told: u64,
     /// Time since which the next file counts as fresh.
     fresh: Option<Time>,
 }
 
 /// Next record to produce.
 #[derive(Debug)]
-enum Stage {
+pub(super) enum Stage {
+    /// Part of an update before the files.
+    Update(Phase),
     Resume(ResumePoint),
     Entry(usize),
     Contents(usize),
@@ -146,7 +183,7 @@ enum Next {
 }
 
 /// Result of [`Reader::step`].
-enum Step {
+pub(super) enum Step {
     /// A record was added to the message.
     More,
     /// The next record needs another message.
@@ -162,7 +199,7 @@ impl Reader {
         let _end = AtEnd(lane, notes);
         let start = Instant::now();
         loop {
-            let next = self.next(Time::ZERO + start.elapsed());
+            let next = self.next(Time::ZERO + start.elapsed(), notes);
             if !self.withdrawn.is_empty() {
                 // The note precedes the message that contains the withdrawal.
                 lock(notes).withdrawn.append(&mut self.withdrawn);
@@ -190,14 +227,18 @@ impl Reader {
     }
 
     /// Returns the next message, as full as possible.
-    fn next(&mut self, now: Time) -> anyhow::Result<Next> {
+    fn next(&mut self, now: Time, notes: &Mutex<Notes>) -> anyhow::Result<Next> {
         loop {
             match self.step(now)? {
                 Step::More => {}
-                Step::NotYet(pause) if self.packer.is_empty() => return Ok(Next::NotYet(pause)),
+                Step::NotYet(pause) if self.packer.is_empty() => {
+                    self.await_plan(&mut lock(notes));
+                    return Ok(Next::NotYet(pause));
+                }
                 Step::Done if self.packer.is_empty() => return Ok(Next::Done),
                 Step::Full | Step::NotYet(_) | Step::Done => {
                     let bytes = std::mem::take(&mut self.packed);
+                    self.update.iter_mut().for_each(|update| update.subtrees = 0);
                     return Ok(Next::Message(self.packer.take(), bytes));
                 }
             }
@@ -206,6 +247,7 @@ impl Reader {
 
     fn step(&mut self, now: Time) -> anyhow::Result<Step> {
         match self.stage {
+            Stage::Update(phase) => self.go_on_updating(now, phase),
             Stage::Resume(from) => {
                 Ok(pack(&mut self.packer, &Record::Resume(from), || self.stage = Stage::Entry(0)))
             }
@@ -232,6 +274,9 @@ impl Reader {
 
     /// Begins an entry.
     fn begin(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
+        if self.passes_entry(at) {
+            return Ok(Step::More);
+        }
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
         let path =
@@ -295,6 +340,7 @@ impl Reader {
                     }
                     Ok(opened) => {
                         let stamp = opened.stamp();
+                        self.check_parts(at, &stamp);
                         self.contents.read_file(opened);
                         stamp
                     }
@@ -316,7 +362,7 @@ impl Reader {
     }
 
     /// Adds a record about an entry, for which there is room.
-    fn tell(&mut self, record: &Record<'_>) {
+    pub(super) fn tell(&mut self, record: &Record<'_>) {
         self.listing.add(record);
         self.packer.push(record);
     }
@@ -331,7 +377,8 @@ impl Reader {
         }
         let room = self.packer.room().saturating_sub(DATA_HEADER_LEN);
         let piece = self.piece();
-        let wanted = piece.unwrap_or(room);
+        let until_part = self.until_next_part(at);
+        let wanted = (piece.unwrap_or(room) as u64).min(until_part) as usize;
         let available = self.contents.available();
         // One message of its own is better than many small pieces.
         let small = room < MIN_PIECE && (available == 0 || room < available);
@@ -343,7 +390,10 @@ impl Reader {
         if skipped > 0 && !self.packer.is_empty() {
             return Ok(Step::Full);
         }
-        match self.contents.hole() {
+        if self.has_part(at) {
+            return self.pass_over_part(at);
+        }
+        match self.contents.hole().map(|len| len.min(until_part)) {
             Ok(0) => {}
             Ok(len) if skipped > 0 => return self.go_over(at, len.min(skipped), false),
             // Hash values begin a message: hashing a message full of them would take long.
@@ -375,7 +425,8 @@ impl Reader {
             return Ok(Step::More);
         }
         if self.contents.is_done() {
-            let (size, digest) = (self.contents.offset(), self.contents.digest());
+            let digest = self.known_digest(at).unwrap_or_else(|| self.contents.digest());
+            let size = self.contents.offset();
             let record = Record::EndOfFile { index, size, digest };
             return Ok(pack(&mut self.packer, &record, || {
                 self.listing.add(&record);
@@ -432,7 +483,7 @@ impl Reader {
     }
 
     /// Handles a file without a piece to send, at the moment or for good.
-    fn without(&mut self, at: usize, filled: Filled) -> anyhow::Result<Step> {
+    pub(super) fn without(&mut self, at: usize, filled: Filled) -> anyhow::Result<Step> {
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
         match filled {
@@ -477,7 +528,7 @@ fn lock(notes: &Mutex<Notes>) -> MutexGuard<'_, Notes> {
 }
 
 /// Adds a record to the message and runs `then`, if there is room.
-fn pack(packer: &mut Packer, record: &Record<'_>, then: impl FnOnce()) -> Step {
+pub(super) fn pack(packer: &mut Packer, record: &Record<'_>, then: impl FnOnce()) -> Step {
     if packer.room() < record.wire_len() {
         return Step::Full;
     }

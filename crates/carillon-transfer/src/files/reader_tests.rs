@@ -15,13 +15,19 @@ use carillon_wire::file::{DATA_HEADER_LEN, Record, ResumePoint, records};
 use super::PIECE_BYTES;
 use super::contents::READ_BYTES;
 use super::manifest::{Manifest, Symlinks};
-use super::reader::ReadAhead;
+use super::reader::{ReadAhead, Start};
 use super::signing::Binding;
 use super::worker_queue::Found;
 
 fn messages(manifest: Manifest, from: Option<ResumePoint>, max_payload: usize) -> VecDeque<(Bytes, u64)> {
-    let ahead = ReadAhead::start(Arc::new(manifest), from, max_payload, Binding::default(), Waker::default())
-        .expect("a thread");
+    let ahead = ReadAhead::start(
+        Arc::new(manifest),
+        Start::Whole(from),
+        max_payload,
+        Binding::default(),
+        Waker::default(),
+    )
+    .expect("a thread");
     let mut messages = VecDeque::new();
     while ahead.take(&mut messages) != Found::End {
         thread::sleep(Duration::from_millis(1));

@@ -30,6 +30,8 @@ pub struct Notes {
     pub completed: Vec<(String, Completed)>,
     /// Entries that cannot be stored here.
     pub unstored: Vec<Unstored>,
+    /// Answers to the questions of updates.
+    pub answers: Vec<(u32, Vec<u8>)>,
     /// Local error.
     pub error: Option<LocalError>,
 }
@@ -43,6 +45,8 @@ pub struct State {
     pub bytes: u64,
     /// Bytes that an earlier attempt left.
     pub resumed: u64,
+    /// Bytes of changed files that were copied from their earlier versions.
+    pub copied: u64,
     /// Total bytes of all files, once announced.
     pub total: Option<u64>,
     /// Files completed.
@@ -98,13 +102,14 @@ impl Taker {
         }
     }
 
-    /// Records the state of a sender; returns whether it has ended, if it was begun.
+    /// Records the state of a sender; returns whether it has ended or answered, if it was begun.
     pub(super) fn tell(&mut self, node: NodeId, notes: &mut Notes) -> Option<bool> {
         let intake = self.intakes.get_mut(&node)?;
         let state = State {
             name: intake.name().to_owned(),
             bytes: intake.bytes(),
             resumed: intake.resumed(),
+            copied: intake.copied(),
             total: intake.total(),
             files: intake.files(),
             is_short: intake.is_short(),
@@ -112,7 +117,10 @@ impl Taker {
             result: intake.result().cloned(),
             signature: self.checks.signature(node),
         };
-        let ended = state.result.is_some();
+        let answer = intake.take_answer();
+        // The loop must be woken for an answer too.
+        let ended = state.result.is_some() || answer.is_some();
+        notes.answers.extend(answer);
         notes.senders.insert(node, state);
         notes.unstored.extend(intake.take_unstored());
         if intake.has_completed() {

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use carillon_wire::file::{RelativePath, ResumePoint, TransferId};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, fchmod, fstat, openat, readlinkat, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use super::descent::Descent;
@@ -18,12 +20,13 @@ use super::draft::{self, Draft, WriteError};
 use super::holes;
 use super::leftovers::Sweep;
 use super::manifest::special;
-use super::names::{below, shown_path, split};
+use super::names::{below, part_name, shown_path, split};
 use super::output::Output;
 use super::problem::{Unstorable, is_unfit};
 use super::resume::{Journal, Kept};
 use super::spool::Spool;
-use super::times::Attributes;
+use super::times::{self, Attributes};
+use super::update::{self, Comparison, Lookup};
 use super::written::{Written, exact_device, lists};
 use crate::LocalError;
 
@@ -60,6 +63,8 @@ pub struct Folder {
     swept: bool,
     /// Entries created in this transfer.
     written: Written,
+    /// Permission bits that the system leaves to new files.
+    permitted: u32,
 }
 
 /// An incomplete file. Dropping it removes the file.
@@ -99,9 +104,10 @@ impl Target {
         let probe = Draft::create(descent.root(), b"probe", 0o600, || next(&mut number));
         let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
         // If an unusual spelling is refused, names are not compared byte by byte.
-        let probe = Draft::create(descent.root(), "probe-é".as_bytes(), 0o600, || next(&mut number));
+        let probe = Draft::create(descent.root(), "probe-é".as_bytes(), 0o777, || next(&mut number));
         let spelling = probe.as_ref().ok().and_then(|probe| std::str::from_utf8(probe.part()).ok());
         let exact = spelling.and_then(|name| exact_device(descent.root(), name));
+        let permitted = probe.as_ref().ok().and_then(|probe| probe.mode().ok()).unwrap_or(0o777);
         drop(probe);
         let mut journal = Journal::open(descent.root(), user, false);
         let kept = journal.as_ref().and_then(|journal| journal.read(descent.root(), user));
@@ -128,6 +134,7 @@ impl Target {
             spool: Some(Box::new(spool)),
             swept,
             written: Written::new(exact),
+            permitted,
         })))
     }
 
@@ -204,6 +211,28 @@ impl Target {
             Ok(()) => partial.into_iter().for_each(Partial::keep),
             Err(_) => folder.forget(),
         }
+    }
+
+    /// Sets permission bits and time of a file that is not sent. Errors are ignored, as the contents are intact.
+    pub(super) fn set_attributes(&mut self, lookup: &mut Lookup, name: &[u8], attributes: Attributes) {
+        let (Target::Directory(folder), Some(file)) = (self, lookup.file(name)) else { return };
+        let _ = fchmod(&file, Mode::from_raw_mode((attributes.mode & folder.permitted) as _));
+        times::set(file.as_fd(), attributes.modified);
+    }
+
+    /// Removes the partial file of an earlier attempt.
+    pub(super) fn remove_kept(&mut self, kept: &Kept) {
+        if let Target::Directory(folder) = self
+            && let Ok(descent) = Descent::new(&folder.root)
+        {
+            kept.remove(descent.root());
+        }
+    }
+
+    /// Identity of the list of the last complete update.
+    pub(super) fn list(&self) -> Option<TransferId> {
+        let Target::Directory(folder) = self else { return None };
+        update::list_identity(&mut Lookup::new(&folder.root).ok()?)
     }
 
     /// Returns true if existing files are replaced.
@@ -412,6 +441,34 @@ impl Target {
 }
 
 impl Folder {
+    /// The directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Permission bits that the system leaves to new files.
+    pub(super) fn permitted(&self) -> u32 {
+        self.permitted
+    }
+
+    /// Returns true if a file that is not sent is another entry of the transfer to the file system; otherwise records
+    /// it.
+    pub(super) fn is_alias(&mut self, directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> bool {
+        let is_alias = self.written.alias(directory, name, stat).is_some();
+        if !is_alias {
+            self.written.note(name, stat);
+        }
+        is_alias
+    }
+
+    /// Stores the list of a complete update.
+    pub(super) fn write_list(&mut self, comparison: &Comparison) {
+        let part = part_name(b"list", next(&mut self.number));
+        if let Ok(descent) = Descent::new(&self.root) {
+            let _ = update::write_list(descent.root(), comparison, &part);
+        }
+    }
+
     fn enter<'a>(
         &mut self,
         position: &'a mut Position,

@@ -84,6 +84,7 @@ impl SendOptions {
         config.further = self.rounds > 0 && may_follow;
         config.lanes = self.has_lanes() && may_follow;
         config.total_bytes = manifest.bytes();
+        config.asks = self.update.is_some() && may_follow && !stream;
         config.fallback = config.fallback.filter(|_| config.further || config.lanes);
         // Members say then what reaches them.
         endpoint.tolerate_shrinking(config.fallback.is_some());
@@ -109,7 +110,8 @@ impl SendOptions {
         };
         let least =
             config.sizes.last().map_or(max_payload, |&least| config.payload_in(least.into()) as usize);
-        let outgoing = outgoing?.withholding(&sessions).from_least(least);
+        let update = self.update.filter(|_| config.asks);
+        let outgoing = outgoing?.updating(update).withholding(&sessions).from_least(least);
         let outgoing = outgoing.bound_to(Binding { group: endpoint.group(), job: job.0 });
         let next = Next { job, options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;

@@ -10,7 +10,7 @@ use carillon_proto::{REGISTRY, find};
 use carillon_wire::envelope::drawn_association;
 
 use crate::Error;
-use crate::files::{Manifest, PIECE_BYTES};
+use crate::files::{Manifest, PIECE_BYTES, Update};
 use crate::monitor::Monitor;
 use crate::network::random;
 
@@ -57,6 +57,9 @@ pub struct SendOptions {
     /// Maximum number of catch-up sessions for receivers that came late, or were expelled and returned. Requires
     /// files and a protocol with a single sender that waits for its receivers.
     pub rounds: u32,
+    /// Sends only what a receiver is missing; requires files and a protocol with a single sender that waits for its
+    /// receivers.
+    pub update: Option<Update>,
 }
 
 impl Default for SendOptions {
@@ -81,6 +84,7 @@ impl Default for SendOptions {
             monitor: None,
             slow: Slow::Lane,
             rounds: DEFAULT_ROUNDS,
+            update: None,
         }
     }
 }

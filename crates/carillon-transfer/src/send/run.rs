@@ -13,6 +13,7 @@ use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
 use crate::network::detached;
 use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
+use crate::report::{Preview, PreviewedReceiver};
 use crate::run_loop::Run;
 use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
@@ -91,6 +92,9 @@ impl<O: Observer> Run for SendRun<O> {
             self.error = self.driver.application_mut().take_error();
             let reason = self.error.as_ref().map_or_else(String::new, |error| error.to_string());
             self.driver.machine_mut().abort(now, &reason);
+        }
+        if self.driver.application().is_previewed() && !self.quits {
+            self.quit(DRY_RUN);
         }
         self.look_for_the_missed(now);
         // Joins are reported before the start, so that the list is complete then.
@@ -208,6 +212,24 @@ impl<O: Observer> SendRun<O> {
         }
     }
 
+    /// Preview of an update, once it is complete: each receiver with what it has, and each file that would be sent with
+    /// the indices of the receivers that are missing it.
+    pub fn preview(&self) -> Option<Preview> {
+        let (session, outgoing) = (self.driver.machine(), self.driver.application());
+        if !outgoing.is_previewed() {
+            return None;
+        }
+        let members: Vec<&Member> =
+            session.members().iter().filter(|member| member.part.receives()).collect();
+        let receivers = members.iter().map(|member| PreviewedReceiver {
+            name: member.name.clone(),
+            address: self.address(member.node),
+            had: outgoing.presence(member.node),
+        });
+        let nodes: Vec<NodeId> = members.iter().map(|member| member.node).collect();
+        Some(Preview { receivers: receivers.collect(), files: outgoing.missing(&nodes) })
+    }
+
     /// Result of this session so far.
     pub(super) fn report_of_this(&self) -> SendReport {
         let (session, outgoing) = (self.driver.machine(), self.driver.application());
@@ -230,6 +252,7 @@ impl<O: Observer> SendRun<O> {
             sends: member.part.offers(),
             attached: detached(&member.attached).1.to_owned(),
             bytes: member.bytes,
+            had: outgoing.presence(member.node),
             repairs: told.then_some(member.repairs),
             loss: standing.path.map(|path| path.total_loss()),
             time: end(member).map(|at| self.since_start(at)),
@@ -243,6 +266,7 @@ impl<O: Observer> SendRun<O> {
             sends: false,
             attached: Vec::new(),
             bytes: 0,
+            had: None,
             repairs: told.then_some(0),
             loss: None,
             time: None,
@@ -283,6 +307,7 @@ impl<O: Observer> SendRun<O> {
             waits: self.facts.protocol.waits,
             silent: self.next.options.is_silent(),
             sessions: 1,
+            unable: outgoing.unable().to_vec(),
         }
     }
 
@@ -362,5 +387,7 @@ pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
     total == 0 || members.iter().any(|member| member.repairs > 0)
 }
 
+/// Reason by which a dry run ends.
+pub const DRY_RUN: &str = "dry run: nothing is sent";
 /// Maximum number of unserved endpoints reported as events; the report has the rest.
 const MAX_UNSERVED_EVENTS: usize = 64;

@@ -27,6 +27,9 @@ pub(super) const COOKIE: u8 = 3;
 /// Receiver behind a JOIN: 17 bytes.
 pub(super) const ORIGIN: u8 = 4;
 
+/// Holdings: of an INVITE without bytes, of a JOIN with 16 bytes.
+pub(super) const HOLDINGS: u8 = 5;
+
 /// Reader of the extension fields of a packet.
 #[derive(Debug)]
 pub(super) struct Extensions<'r, 'a> {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
 use carillon_transfer::SendOptions;
-use carillon_transfer::files::Symlinks;
+use carillon_transfer::files::{Symlinks, Update};
 use carillon_transfer::plain::Framing;
 
 use crate::delivery::{NetworkArgs, seconds};
@@ -34,6 +34,7 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --protocol msaw --set timeout=20ms notes.txt
   tail -f log | carillon send - --stream      live, line by line
   feed | carillon send - --stream --unordered live, no message waits for a lost one
+  carillon send --update --expect a,b site/   only what a or b is missing
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     no longer datagrams, whatever the network carries
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
@@ -164,6 +165,16 @@ pub struct Args {
     /// tree; `follow` sends their targets; `skip` omits them.
     #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Content")]
     pub(super) symlinks: Symlinks,
+    /// Send only what a receiver is missing: files of another size or time, and of large files the 4 MiB parts that
+    /// differ. Receivers that may not replace files (`recv --overwrite`) still refuse changed ones.
+    #[arg(long, conflicts_with_all = ["join", "stream", "one_way", "plain"], help_heading = "Updates")]
+    update: bool,
+    /// Compare files by digest, not by size and time.
+    #[arg(long, requires = "update", help_heading = "Updates")]
+    checksum: bool,
+    /// Show what would be sent to which receiver, and send nothing.
+    #[arg(long, requires = "update", help_heading = "Updates")]
+    pub(super) dry_run: bool,
     /// Send nothing unless every entry of the directories can be sent.
     #[arg(long, help_heading = "Content")]
     pub(super) strict: bool,
@@ -287,6 +298,10 @@ impl Args {
         options.join_timeout = self.join_timeout;
         options.slow = self.slow;
         options.rounds = self.rounds;
+        options.update = self.update.then_some(Update { checksum: self.checksum, dry_run: self.dry_run });
+        if self.update && self.paths.iter().any(|path| path.as_os_str() == "-") {
+            bail!("--update: the standard input cannot be compared with what receivers have");
+        }
         options.rate = self.rate;
         options.datagram = self.datagram;
         Ok(())

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use carillon_net::Endpoint;
 use carillon_proto::session::{MemberOutcome, MemberRole, SenderPhase};
-use carillon_transfer::files::shown;
-use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
+use carillon_transfer::files::{Presence, shown, shown_path};
+use carillon_transfer::{Outcome, Preview, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
 
 use super::args::Args;
@@ -13,7 +13,7 @@ use crate::commands::sender_notices::SenderNotices;
 use crate::delivery::{
     Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, does_not_wait,
     followed_out_json, host, is_text_terminal, notice, outcome_text, print_json, print_table, say_skip_count,
-    seal_drops_json, skipped_json,
+    seal_drops_json, skipped_json, with_path,
 };
 use crate::exit::JobFailed;
 
@@ -262,6 +262,9 @@ impl<'a> Report<'a> {
     /// Says it; `broken` if an error of this end is said as well.
     pub fn print(&self, broken: bool, interrupted: bool) -> anyhow::Result<()> {
         let report = &self.report;
+        for name in &report.unable {
+            notice(format_args!("{} cannot say what it has: everything was sent", shown(name)));
+        }
         if self.args.network.json {
             print_json(&self.json())?;
         } else if report.joined() > 0 || !report.unserved.is_empty() {
@@ -335,6 +338,7 @@ impl<'a> Report<'a> {
             "bytes": report.bytes,
             "resumed": report.resumed,
             "sessions": report.sessions,
+            "unable": report.unable,
             "seconds": report.time.as_secs_f64(),
             "goodput_bps": report.goodput,
             "repairs": report.repairs,
@@ -411,6 +415,7 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "address": one.address,
         "sends": one.sends,
         "bytes": one.bytes,
+        "had": one.had.map(had_json),
         "repairs": one.repairs,
         "loss": one.loss,
         "goodput_bps": one.goodput(),
@@ -419,6 +424,52 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "outcome": one.outcome.name(),
         "reason": one.outcome.reason(),
     })
+}
+
+fn had_json(had: Presence) -> Value {
+    json!({
+        "files": had.files,
+        "bytes": had.bytes,
+        "missing_files": had.missing_files,
+        "missing_bytes": had.missing_bytes,
+    })
+}
+
+/// Prints what an update would send.
+pub fn print_preview(preview: &Preview, json: bool) -> anyhow::Result<()> {
+    if json {
+        let receivers = preview.receivers.iter();
+        let receivers: Vec<_> = receivers
+            .map(|one| json!({ "name": one.name, "address": one.address, "had": one.had.map(had_json) }))
+            .collect();
+        let files = preview.files.iter().map(|(path, bytes, to)| {
+            let names: Vec<&str> = to.iter().map(|&index| preview.receivers[index].name.as_str()).collect();
+            with_path(json!({ "bytes": bytes, "receivers": names }), "path", path)
+        });
+        let files: Vec<_> = files.collect();
+        return print_json(&json!({ "event": "preview", "receivers": receivers, "files": files }));
+    }
+    for (path, bytes, to) in &preview.files {
+        let names = to.iter().map(|&index| shown(&preview.receivers[index].name));
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        let names = names.join(", ");
+        println!("{}  {} to {names}", shown_path(path), Human(*bytes));
+    }
+    for one in &preview.receivers {
+        let name = host(&one.name, one.address);
+        match one.had {
+            Some(had) => println!(
+                "{name} has {} of {} files, and is missing {}",
+                had.files,
+                had.files + had.missing_files,
+                Human(had.missing_bytes)
+            ),
+            None => println!("{name} cannot say what it has: everything would be sent"),
+        }
+    }
+    println!("dry run: nothing was sent");
+    Ok(())
 }
 
 /// Column of the report with the time that the sender waited for a receiver.

@@ -15,7 +15,7 @@ use crate::session::secret;
 
 impl ReceiverSession {
     /// Timers of the machines.
-    fn timers(&self) -> [&Timers<Timer>; 7] {
+    fn timers(&self) -> [&Timers<Timer>; 8] {
         [
             &self.joining.timers,
             &self.assembling.timers,
@@ -24,6 +24,7 @@ impl ReceiverSession {
             &self.liveness.timers,
             &self.hosted.timers,
             &self.seeking.timers,
+            &self.holdings.timers,
         ]
     }
 
@@ -37,6 +38,7 @@ impl ReceiverSession {
             &mut self.liveness.timers,
             &mut self.hosted.timers,
             &mut self.seeking.timers,
+            &mut self.holdings.timers,
         ];
         let armed = all.into_iter().filter_map(|timers| Some((timers.first()?, timers)));
         armed.min_by_key(|(first, _)| *first)?.1.expire(now)
@@ -74,6 +76,7 @@ impl ReceiverSession {
                 self.outbox.schedule(Pending::Progress);
                 self.reporting.on_progress_timer(now, &mut self.random);
             }
+            Timer::Holdings => self.on_holdings_timer(now),
             Timer::Ask => self.on_query_timer(now),
             Timer::Early => self.feed_early(now),
             // Packets to the group arrive, but none with the nonce. They may be forged, so ask the sender itself.

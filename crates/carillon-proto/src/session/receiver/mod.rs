@@ -12,6 +12,7 @@ mod distances;
 mod driving;
 mod failure;
 mod feeding;
+mod holdings;
 mod hosted;
 mod ignored;
 mod jobs;
@@ -45,6 +46,7 @@ pub use releases::OtherSender;
 pub use state::ReceiverPhase;
 
 use assembling::Assembling;
+use holdings::HoldingsAnswer;
 use hosted::Hosted;
 use ignored::IgnoredSession;
 use joining::Joining;
@@ -96,6 +98,8 @@ pub struct ReceiverSession {
     hosted: Hosted,
     /// Progress and result.
     reporting: Reporting,
+    /// Answer about holdings.
+    holdings: HoldingsAnswer,
     /// Other sessions, and the wait for a catch-up session.
     seeking: Seeking,
     /// Packets of the session to send.
@@ -125,6 +129,7 @@ impl ReceiverSession {
             assembling: Assembling::new(probing),
             hosted: Hosted::new(named.part("protocol")),
             reporting: Reporting::default(),
+            holdings: HoldingsAnswer::default(),
             seeking: Seeking::default(),
             outbox: Outbox::default(),
             events: Events::default(),
@@ -205,6 +210,7 @@ impl ReceiverSession {
         self.liveness.end();
         self.assembling.end();
         self.reporting.end();
+        self.holdings.end();
         self.seeking.timers.clear();
         let is_finished = phase == ReceiverPhase::Finished;
         self.hosted.end(is_finished);

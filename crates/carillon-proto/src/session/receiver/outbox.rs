@@ -26,6 +26,8 @@ pub(super) enum Pending {
     Report,
     /// PROGRESS.
     Progress,
+    /// HOLDINGS.
+    Holdings,
 }
 
 /// Packets to send: notices to senders that invite, then `pending`, then the notice of leaving.
@@ -124,10 +126,13 @@ impl ReceiverSession {
         if packet == Pending::Join {
             return self.emit_join(buf);
         }
+        if packet == Pending::Holdings {
+            return self.emit_holdings(buf);
+        }
         let (invited, nonce) = (self.invited.as_ref()?, self.random.nonce);
         let mut dest = Dest::Node(invited.sender);
         let body = match packet {
-            Pending::Join | Pending::Ask => Body::Ask { nonce },
+            Pending::Join | Pending::Ask | Pending::Holdings => Body::Ask { nonce },
             Pending::Present => {
                 dest = Dest::group(self.config.group);
                 Body::Present { proof: secret::proof(nonce) }
@@ -147,6 +152,16 @@ impl ReceiverSession {
             Pending::Progress => Body::Progress { nonce, bytes: self.reporting.bytes },
         };
         Packet { association: invited.association, body }.emit(buf);
+        Some(Transmit::now(dest))
+    }
+
+    /// Writes the next part of the answer about holdings, and schedules the one behind it.
+    fn emit_holdings(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (invited, nonce) = (self.invited.as_ref()?, self.random.nonce);
+        let body = Body::Holdings { nonce, part: self.holdings.next()? };
+        Packet { association: invited.association, body }.emit(buf);
+        let dest = Dest::Node(invited.sender);
+        self.outbox.schedule(Pending::Holdings);
         Some(Transmit::now(dest))
     }
 
@@ -170,6 +185,7 @@ impl ReceiverSession {
                 attached,
                 cookie: self.joining.cookie,
                 origin,
+                list: self.config.list.filter(|_| invited.asks),
             },
         };
         let packet = Packet { association: invited.association, body };

@@ -78,6 +78,7 @@ impl ReceiverSession {
             | Body::Challenge { nonce, .. }
             | Body::Refuse { nonce, .. }
             | Body::ReportAck { nonce }
+            | Body::HoldingsAck { nonce, .. }
             | Body::Answer { nonce, .. }
                 if nonce != self.random.nonce =>
             {
@@ -101,6 +102,10 @@ impl ReceiverSession {
                 }
             }
             Body::ReportAck { .. } => self.events.dropped(DropReason::Duplicate),
+            Body::HoldingsAck { question, bytes, .. } => {
+                self.on_authenticated_packet(now);
+                self.on_holdings_ack(now, question, bytes);
+            }
             Body::Answer { state, terms, text, .. } => {
                 self.learn_terms(terms);
                 if self.is_welcomed() {
@@ -116,6 +121,7 @@ impl ReceiverSession {
             Body::Size(_) => self.on_size(now, len),
             Body::Join { .. }
             | Body::Progress { .. }
+            | Body::Holdings { .. }
             | Body::Report { .. }
             | Body::Leave { .. }
             | Body::Present { .. }
@@ -226,6 +232,7 @@ impl ReceiverSession {
             association,
             sender: source,
             job: invite.job,
+            asks: invite.asks,
             name,
             state: invite.state,
             member: None,
@@ -396,6 +403,8 @@ impl ReceiverSession {
         }
         let Some(invited) = &mut self.invited else { return };
         invited.state = invite.state;
+        // A forged invitation may lack the field.
+        invited.asks |= invite.asks;
         match invite.state {
             State::Gathering if member => {
                 self.joining.keep(now, busy);

@@ -91,6 +91,8 @@ pub(super) struct Invited {
     pub sender: NodeId,
     /// Job of the session, if its sender states one.
     pub job: Option<JobId>,
+    /// True if the sender asks for holdings.
+    pub asks: bool,
     /// Name of the sender.
     pub name: String,
     /// State that the sender announced last.
@@ -186,4 +188,6 @@ pub(super) enum Timer {
     Early,
     /// No sender has invited an expelled receiver again in time.
     Return,
+    /// The answer about holdings is due, at first or again.
+    Holdings,
 }

@@ -22,6 +22,7 @@ mod cookies;
 mod distances;
 mod driving;
 mod gathering;
+mod holdings;
 mod hosted;
 mod joining;
 mod measured;
@@ -41,6 +42,7 @@ mod watching;
 #[cfg(test)]
 mod tests;
 
+pub(super) use holdings::HoldingsReceived;
 pub use sizes::Shortened;
 pub use state::{Rival, SenderPhase};
 

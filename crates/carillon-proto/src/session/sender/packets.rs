@@ -127,11 +127,12 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin } => {
+            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
                 let attached = attached.bytes();
-                let joining = Joining { name: &name, receive_buffer, part, largest, attached };
+                let joining = Joining { name: &name, receive_buffer, part, largest, attached, list };
                 self.on_join(now, source, nonce, joining, (cookie, origin));
             }
+            Body::Holdings { nonce, part } => self.on_holdings(now, source, nonce, part),
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verdict, text } => {
                 let outcome = match verdict {
@@ -157,6 +158,7 @@ impl SenderSession {
             | Body::Challenge { .. }
             | Body::Refuse { .. }
             | Body::ReportAck { .. }
+            | Body::HoldingsAck { .. }
             | Body::Size(_)
             | Body::Roster(_) => self.events.dropped(DropReason::NotAMember),
         }
@@ -393,6 +395,7 @@ impl SenderSession {
             settings,
             reason,
             job: Some(self.config.job),
+            asks: self.config.asks,
         }
     }
 
@@ -468,8 +471,12 @@ impl SenderSession {
                     Packet { association, body: Body::ReportAck { nonce } }.emit(buf);
                     return Some(Transmit::now(Dest::Node(node)));
                 }
+                (Reply::HoldingsAck, Some(index)) => {
+                    let (question, bytes) = self.roster.record(index).holdings.acknowledged();
+                    Body::HoldingsAck { nonce: self.roster.record(index).nonce, question, bytes }
+                }
                 // Obsolete: the member is gone.
-                (Reply::Welcome | Reply::ReportAck, _) => continue,
+                (Reply::Welcome | Reply::ReportAck | Reply::HoldingsAck, _) => continue,
             };
             Packet { association: self.config.association, body }.emit(buf);
             return Some(Transmit::now(Dest::Node(node)));

@@ -63,6 +63,7 @@ impl SenderSession {
             settings: Settings::default(),
             reason: Text::default(),
             job: None,
+            asks: false,
         })
     }
 }

@@ -111,6 +111,8 @@ pub(super) enum Reply {
     Answer(Nonce),
     /// State of the session for a receiver from before wire versions.
     Earlier(Nonce),
+    /// Acknowledgment of a member's answer about its holdings.
+    HoldingsAck,
     /// Acknowledgment of a report to an earlier session.
     Former(AssociationId, Nonce),
 }
