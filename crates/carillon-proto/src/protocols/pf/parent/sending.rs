@@ -54,9 +54,10 @@ impl Parent {
                 self.wake = Some(at);
                 return None;
             }
-            // Unicast retransmissions delay other polls: plan late ones anew.
+            // Section 2.3 allows one gap between the planned and the actual time of a poll. Unicast retransmissions
+            // take longer, so late polls are planned anew.
             let (children, unknown) = (&self.children, self.rules.round_trip);
-            self.plan.plan_late_anew(now, 2 * self.rules.gap, |index| children[index].distance(unknown));
+            self.plan.plan_late_anew(now, self.rules.gap, |index| children[index].distance(unknown));
             match head {
                 Head::Again(number) => self.send_again(now, number),
                 Head::New => self.send_new(now),

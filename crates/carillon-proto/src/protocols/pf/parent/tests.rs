@@ -141,6 +141,28 @@ fn each_child_is_polled_once_per_cycle() {
     assert_eq!(sent[0].asked.len(), 15);
 }
 
+/// Section 2.3: at most one gap passes between the planned and the actual time of a poll.
+#[test]
+fn poll_delayed_by_more_than_one_gap_is_planned_anew() {
+    // Each repair polls child 1, whose responses come in epoch 1.
+    for (repairs, epochs) in [(1, [2, 0]), (2, [2, 1])] {
+        let mut parent = parent(2, 3, rules(64, 1.5));
+        let sent = run(&mut parent, 0, 3);
+        (0..2).for_each(|child| {
+            parent.on_response(at(4), child, &response(asked(&sent, child), 1, [0])).unwrap()
+        });
+        parent.plan.clear();
+        let before = [1, 2].map(|epoch| parent.plan.expected(epoch));
+        // The response to a poll of now would still come in epoch 1, that to a poll of 16 ms in epoch 2.
+        parent.plan.plan(at(14), 0, 5 * MS);
+        (1..=repairs).for_each(|number| _ = parent.again.insert(number, Again::Some([1].into())));
+        let polls = run(&mut parent, 14, 14 + repairs);
+        assert_eq!((polls.len() as u64, asked(&polls, 0)), (repairs + 1, at(14 + repairs)));
+        let planned = [1, 2].map(|epoch| parent.plan.expected(epoch) - before[epoch as usize - 1]);
+        assert_eq!(planned, epochs, "{repairs}");
+    }
+}
+
 /// Section 2.5: when all have reported, messages that enough children miss are multicast, others unicast.
 #[test]
 fn threshold_chooses_multicast_or_unicast_repair() {
