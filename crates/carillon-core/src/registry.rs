@@ -35,6 +35,9 @@ pub struct ProtocolEntry {
     /// message and is finished once everything has been transmitted. Receivers then record each loss that they find,
     /// request, and repair or abandon.
     pub confirmed: bool,
+    /// True if receivers of a confirmed protocol record losses as those of an unconfirmed one do: each loss that they
+    /// find, request, and repair or abandon.
+    pub records_losses: bool,
     /// Unidirectional (one-way) mode of a confirmed protocol, if it has one: the sender then learns nothing.
     pub one_way: Option<OneWay>,
     /// True if, with the settings for delivery, a sender keeps each message until all members have it and reports for
@@ -183,6 +186,7 @@ impl ProtocolEntry {
         order: Order::Source,
         unordered_with: None,
         confirmed: false,
+        records_losses: false,
         one_way: None,
         waits: false,
         overheard_with: None,
@@ -219,6 +223,11 @@ impl ProtocolEntry {
     /// Returns true if a sender with these settings learns what has arrived.
     pub fn confirms(&self, settings: &Config) -> bool {
         self.confirmed && self.one_way.is_none_or(|one| settings.choice(one.key) != one.value)
+    }
+
+    /// Returns true if receivers record each loss that they find, request, and repair or abandon, with these settings.
+    pub fn shows_losses(&self, settings: &Config) -> bool {
+        self.records_losses || !self.confirms(settings)
     }
 
     /// Order in which members with these settings deliver.

@@ -78,7 +78,7 @@ impl Need {
     pub(super) fn is_given(self, scenario: &Scenario) -> bool {
         match self {
             Need::Completions => scenario.protocol.confirms(&scenario.config),
-            Need::Requests => !scenario.protocol.confirms(&scenario.config),
+            Need::Requests => scenario.protocol.shows_losses(&scenario.config),
             Need::Originals => scenario.protocol.marks_originals,
             Need::EachDelivery | Need::Held => true,
             Need::Death => scenario.death.is_some(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Event, MessageId, Rng, Time, Transmit};
+use carillon_core::{Event, MessageId, NodeId, Rng, Time, Transmit};
 use carillon_wire::mtp::{Body, HORIZON, Range, Ranges, Status, member_id};
 
 use super::config::{MIN_INTERVAL, Settings};
@@ -51,8 +51,8 @@ struct Want {
     by_master: bool,
     /// True if no member repairs it.
     is_lost: bool,
-    /// True if the loss was recorded.
-    is_found: bool,
+    /// Source of the recorded loss.
+    found: Option<NodeId>,
 }
 
 /// Alarm of a consumer.
@@ -62,6 +62,16 @@ pub(super) enum Alarm {
     Master,
     /// No member repairs this message.
     Lost(u64),
+}
+
+impl Want {
+    /// Records the loss of this message of `source`, if it is a new one.
+    fn find(&mut self, context: &mut Context, message: u64, source: NodeId) {
+        if self.found.is_none() {
+            self.found = Some(source);
+            context.events.loss_found(source, MessageId(message));
+        }
+    }
 }
 
 impl Consumer {
@@ -100,32 +110,40 @@ impl Consumer {
         let (now, heartbeat) = (context.now, self.settings.heartbeat);
         let next = order.next();
         self.wanted = self.wanted.split_off(&next);
-        for message in order.incomplete(context).take(MAX_WANTED) {
+        for message in order.incomplete(context).take(MAX_WANTED).collect::<Vec<_>>() {
             let assembly = order.assembly(message);
-            let has_gap = assembly.is_some_and(|assembly| !assembly.missing(false).is_empty());
+            let gap = assembly.filter(|assembly| is_pause && !assembly.missing(false).is_empty());
+            let source = gap.map(|assembly| context.nodes[assembly.source]);
             if let Some(want) = self.wanted.get_mut(&message) {
                 // A message of which nothing had arrived may have a gap now.
-                if has_gap && is_pause && !want.is_found && want.due > now {
-                    want.due = now;
+                if let Some(source) = source.filter(|_| want.found.is_none()) {
+                    want.due = want.due.min(now);
+                    want.find(context, message, source);
                 }
                 continue;
             }
-            let wait = if has_gap && is_pause { 0 } else { 1 };
+            let wait = if gap.is_some() { 0 } else { 1 };
             let spread = match self.settings.spreading {
                 // A random number of heartbeats from 0 to retention - 2 (3.2.4).
                 true => self.rng.below(u64::from(self.settings.retention) - 1) as u32,
                 false => 0,
             };
             let due = now + heartbeat.saturating_mul(wait + spread);
-            let want = Want { due, tries: 0, by_master: false, is_lost: false, is_found: false };
+            let mut want = Want { due, tries: 0, by_master: false, is_lost: false, found: None };
+            if let Some(source) = source {
+                want.find(context, message, source);
+            }
             self.wanted.insert(message, want);
         }
     }
 
     /// Records a new packet of a message.
-    pub fn on_packet(&mut self, order: &Order, message: u64) {
+    pub fn on_packet(&mut self, context: &mut Context, order: &Order, message: u64) {
         if order.is_complete(message) {
-            self.wanted.remove(&message);
+            let want = self.wanted.remove(&message);
+            if let Some(source) = want.and_then(|want| want.found) {
+                context.events.push(Event::LossRepaired { source, message: MessageId(message) });
+            }
         } else if let Some(want) = self.wanted.get_mut(&message) {
             want.tries = 0;
         }
@@ -279,9 +297,7 @@ impl Consumer {
             }
             want.tries = want.tries.saturating_add(1);
             let node = context.nodes[assembly.map_or(source, |assembly| assembly.source)];
-            if !std::mem::replace(&mut want.is_found, true) {
-                context.events.loss_found(node, MessageId(message));
-            }
+            want.find(context, message, node);
             context.events.push(Event::Requested { source: node, message: MessageId(message) });
             let wire = message as u16;
             let ranges = missing.into_iter().take(MAX_RANGES - bytes.len());

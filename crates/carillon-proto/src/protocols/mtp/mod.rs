@@ -37,6 +37,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Peer],
     order: Order::Total,
     confirmed: true,
+    records_losses: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN + producer::NUMBER_LEN),
     format: &carillon_wire::mtp::FORMAT,
     parameters: config::PARAMETERS,

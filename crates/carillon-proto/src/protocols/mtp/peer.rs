@@ -247,7 +247,7 @@ impl MtpPeer {
             Effect::NoRoom => context.events.dropped(DropReason::BufferFull),
             Effect::Invalid => context.events.dropped(DropReason::OutOfWindow),
         }
-        self.consumer.on_packet(&self.order, message);
+        self.consumer.on_packet(context, &self.order, message);
         self.consumer.detect(context, &self.order, mark != Mark::Data);
     }
 

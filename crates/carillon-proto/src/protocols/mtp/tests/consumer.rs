@@ -49,6 +49,9 @@ fn gap_is_requested_at_the_end_of_a_message() {
     assert_eq!(sent, ["nak 1.0 paa 0.1-0.1 to rank 1"]);
     let lost = Event::LossFound { source: Some(MEMBERS[1]), message: MessageId(0) };
     assert!(member.events().contains(&lost));
+    member.receive(1, record(0, 1, ""), data(Mark::Data, 1));
+    let repaired = Event::LossRepaired { source: MEMBERS[1], message: MessageId(0) };
+    assert!(member.events().contains(&repaired));
 }
 
 /// 3.2.4: an incomplete message is requested after a heartbeat of silence, up to its unknown end.
