@@ -144,7 +144,7 @@ fn each_child_is_polled_once_per_cycle() {
 /// Section 2.3: at most one gap passes between the planned and the actual time of a poll.
 #[test]
 fn poll_delayed_by_more_than_one_gap_is_planned_anew() {
-    // Each repair polls child 1, whose responses come in epoch 1.
+    // Each repair polls child 1. Its responses come in epoch 1.
     for (repairs, epochs) in [(1, [2, 0]), (2, [2, 1])] {
         let mut parent = parent(2, 3, rules(64, 1.5));
         let sent = run(&mut parent, 0, 3);
