@@ -6,7 +6,7 @@ use carillon_core::Time;
 use carillon_wire::ramp::Service;
 
 use super::config::Settings;
-use crate::blocks::{FailureTimeout, Minimum, MissedPolls};
+use crate::blocks::{FailureTimeout, MeasuredTimeout, Minimum, MissedPolls};
 
 /// Channel to one receiver.
 #[derive(Debug)]
@@ -20,6 +20,10 @@ pub(super) struct Channel {
     pub is_closed: bool,
     /// Time of the first flagged packet, or of the CONNECT, that the receiver has not answered.
     pub owes_since: Option<Time>,
+    /// Time at which that answer is overdue.
+    overdue_at: Time,
+    /// Time in which the receiver answers flagged packets, by message number, and CONNECTs, without one.
+    timeout: MeasuredTimeout<Option<u64>>,
     missed: MissedPolls,
     /// True if the receiver was heard since the last check of idle mode.
     heard: bool,
@@ -29,6 +33,11 @@ impl Channel {
     /// Returns true if the sender waits for this receiver.
     pub fn is_awaited(&self) -> bool {
         self.service == Service::SenderReliable && !self.is_closed
+    }
+
+    /// Begins the wait for an answer.
+    fn owe(&mut self, now: Time) {
+        (self.owes_since, self.overdue_at) = (Some(now), now + self.timeout.current());
     }
 
     /// Name of the state; `None` for a closed channel.
@@ -51,7 +60,7 @@ pub(super) struct Channels {
     nexts: Minimum,
     /// First messages without room of the awaited channels.
     limits: Minimum,
-    /// Times in nanoseconds since when open channels owe an answer.
+    /// Times in nanoseconds at which the answers that open channels owe are overdue.
     debts: Minimum,
     awaited: usize,
     /// Number of awaited channels that owe an answer.
@@ -68,6 +77,8 @@ impl Channels {
             is_connected: false,
             is_closed: false,
             owes_since: None,
+            overdue_at: Time::ZERO,
+            timeout: settings.response(),
             missed: MissedPolls::default(),
             heard: false,
         };
@@ -127,17 +138,28 @@ impl Channels {
 
     /// Records that a CONNECT was sent to a member.
     pub fn connect(&mut self, now: Time, index: usize) {
-        self.change(index, |channel| _ = channel.owes_since.get_or_insert(now));
+        self.request(now, index, None);
     }
 
-    /// Records that a packet with the ACK flag was sent to one member, or to all.
-    pub fn ask(&mut self, now: Time, only: Option<usize>) {
+    /// Records that a packet with the ACK flag and this number was sent to one member, or to all.
+    pub fn ask(&mut self, now: Time, only: Option<usize>, number: u64) {
         let indices = only.map_or(0..self.all.len(), |only| only..only + 1);
         for index in indices {
-            if self.all[index].is_awaited() && self.all[index].owes_since.is_none() {
-                self.change(index, |channel| channel.owes_since = Some(now));
+            if self.all[index].is_awaited() {
+                self.request(now, index, Some(number));
             }
         }
+    }
+
+    /// Records the answer of a member to a flagged packet of this number, or to a CONNECT.
+    pub fn on_answer(&mut self, now: Time, index: usize, number: Option<u64>) {
+        self.all[index].timeout.on_answer(now, number);
+    }
+
+    /// Longest timeout of the awaited receivers; `first` without any.
+    pub fn longest_timeout(&self, first: Duration) -> Duration {
+        let awaited = self.all.iter().filter(|channel| channel.is_awaited());
+        awaited.map(|channel| channel.timeout.current()).max().unwrap_or(first)
     }
 
     /// Returns true if an awaited receiver owes an answer.
@@ -146,22 +168,24 @@ impl Channels {
     }
 
     /// Earliest time at which an answer is overdue.
-    pub fn overdue_at(&self, timeout: Duration) -> Option<Time> {
-        self.debts.get().map(|since| Time::from_nanos(since) + timeout)
+    pub fn overdue_at(&self) -> Option<Time> {
+        self.debts.get().map(Time::from_nanos)
     }
 
     /// Counts the overdue answers. Returns the indices of receivers to ask again, and of failed ones.
-    pub fn overdue(&mut self, now: Time, timeout: Duration) -> (Vec<usize>, Vec<usize>) {
+    pub fn overdue(&mut self, now: Time) -> (Vec<usize>, Vec<usize>) {
         let (mut again, mut failed) = (Vec::new(), Vec::new());
         let patience = self.patience;
         for index in 0..self.all.len() {
             let channel = &self.all[index];
-            if channel.is_closed || channel.owes_since.is_none_or(|since| now.since(since) < timeout) {
+            if channel.is_closed || channel.owes_since.is_none() || now < channel.overdue_at {
                 continue;
             }
             let gone = self.change(index, |channel| {
-                channel.owes_since = Some(now);
-                channel.missed.missed(patience, timeout)
+                let gone = channel.missed.missed(patience, channel.timeout.current());
+                channel.timeout.on_expiry();
+                channel.owe(now);
+                gone
             });
             if gone { &mut failed } else { &mut again }.push(index);
         }
@@ -196,6 +220,14 @@ impl Channels {
         });
     }
 
+    /// Records that a packet that a member is to answer was sent.
+    fn request(&mut self, now: Time, index: usize, number: Option<u64>) {
+        self.all[index].timeout.on_request(now, number);
+        if self.all[index].owes_since.is_none() {
+            self.change(index, |channel| channel.owe(now));
+        }
+    }
+
     /// Changes a channel, and keeps the least values right.
     fn change<T>(&mut self, index: usize, act: impl FnOnce(&mut Channel) -> T) -> T {
         self.count(index, false);
@@ -208,7 +240,8 @@ impl Channels {
     /// Returns true if the least values are those of the channels.
     fn is_consistent(&self) -> bool {
         let awaited = || self.all.iter().filter(|channel| channel.is_awaited());
-        let debts = self.all.iter().filter(|channel| !channel.is_closed).filter_map(|open| open.owes_since);
+        let open = self.all.iter().filter(|channel| !channel.is_closed && channel.owes_since.is_some());
+        let debts = open.map(|channel| channel.overdue_at);
         self.awaited == awaited().count()
             && self.awaited_debts == awaited().filter(|channel| channel.owes_since.is_some()).count()
             && self.nexts.get() == awaited().map(|channel| channel.next).min()
@@ -218,7 +251,7 @@ impl Channels {
 
     /// Adds the values of a channel to the least ones, or removes them.
     fn count(&mut self, index: usize, is_added: bool) {
-        let Channel { next, limit, owes_since, is_closed, .. } = self.all[index];
+        let Channel { next, limit, owes_since, overdue_at, is_closed, .. } = self.all[index];
         let is_awaited = self.all[index].is_awaited();
         let note = |minimum: &mut Minimum, number| match is_added {
             true => minimum.insert(number),
@@ -230,8 +263,8 @@ impl Channels {
             note(&mut self.limits, limit);
             number(&mut self.awaited);
         }
-        if let Some(since) = owes_since.filter(|_| !is_closed) {
-            note(&mut self.debts, since.as_nanos());
+        if owes_since.is_some() && !is_closed {
+            note(&mut self.debts, overdue_at.as_nanos());
             if is_awaited {
                 number(&mut self.awaited_debts);
             }

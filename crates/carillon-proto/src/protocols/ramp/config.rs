@@ -5,7 +5,7 @@ use std::time::Duration;
 use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Parameter};
 use carillon_wire::ramp::Service;
 
-use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, PastLimit, REPAIR_BUDGET};
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, MeasuredTimeout, PastLimit, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("mode", &["burst", "idle", "adaptive"], "burst")
@@ -20,12 +20,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("idle_tolerance", (1, 1000), "3")
         .doc("idle intervals without a packet of the sender after which a receiver sends Respond"),
     Parameter::span("response_timeout", "50 ms")
-        .doc("time without an answer after which a flagged packet, Connect or Respond is sent again"),
+        .doc("time without an answer after which a flagged packet, Connect or Respond is sent again; with measured timeouts the first value"),
+    Parameter::choice("timeouts", &["measured", "fixed"], "measured")
+        .doc("measured: response_timeout and resend_timeout are first values, and follow the measured times of answers (RFC 6298; Carillon's); fixed: they stay"),
+    Parameter::span("timeout_min", "10 ms").doc("lower bound of measured timeouts"),
     Parameter::count("response_limit", (1, 1_000_000), "10")
         .doc("number of unanswered packets, or of missing Idles, after which past_limit applies; a receiver stops asking a silent sender after as many"),
     Parameter::choice("past_limit", &["wait", "expel", "skip"], "expel")
         .doc("action past the limit: expel: close the channel (the source); skip: skip the receiver's missing messages; wait: repeat (both Carillon's)"),
-    Parameter::span("resend_timeout", "50 ms").doc("time after which a receiver requests missing messages again"),
+    Parameter::span("resend_timeout", "50 ms").doc("time after which a receiver requests missing messages again; with measured timeouts the first value"),
     Parameter::span("hold", "10 ms").doc("first value of the retransmission hold timer; 0 with hold_max 0: repairs at once, as in 1996"),
     Parameter::span("hold_max", "50 ms").doc("maximum of the hold timer; its minimum is 0"),
     Parameter::span("hold_step", "2 ms")
@@ -91,6 +94,10 @@ pub(super) struct Settings {
     pub receiver_idle_interval: Duration,
     pub idle_tolerance: u32,
     pub response_timeout: Duration,
+    /// True if timeouts follow the measured times of answers.
+    pub is_measured: bool,
+    /// Lower bound of measured timeouts.
+    pub timeout_min: Duration,
     pub response_limit: u32,
     pub patience: FailureTimeout,
     pub past_limit: PastLimit,
@@ -134,6 +141,8 @@ impl Settings {
             receiver_idle_interval: positive("receiver_idle_interval")?,
             idle_tolerance: config.count("idle_tolerance") as u32,
             response_timeout: positive("response_timeout")?,
+            is_measured: config.choice("timeouts") == "measured",
+            timeout_min: positive("timeout_min")?,
             response_limit,
             patience: FailureTimeout::new(response_limit, span("failure_timeout")),
             past_limit: match config.choice("past_limit") {
@@ -157,6 +166,16 @@ impl Settings {
             unreliable: config.count("unreliable") as usize,
             repair_budget: config.count("repair_budget"),
         })
+    }
+
+    /// Timeout of packets that are answered at once.
+    pub fn response<K: Copy + PartialEq>(&self) -> MeasuredTimeout<K> {
+        MeasuredTimeout::new(self.response_timeout, self.timeout_min, self.is_measured)
+    }
+
+    /// Timeout of requests for missing messages.
+    pub fn resend<K: Copy + PartialEq>(&self) -> MeasuredTimeout<K> {
+        MeasuredTimeout::new(self.resend_timeout, self.timeout_min, self.is_measured)
     }
 
     /// Service of the member with this index in a group of this size.

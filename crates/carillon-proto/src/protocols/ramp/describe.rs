@@ -15,6 +15,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.set("response_limit", trial.max_attempts.unwrap_or(1_000_000));
         trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
         trial.pick("mode", &["burst", "idle", "adaptive"]).pick("idle_ack", &["true", "false"]);
+        trial.pick("timeouts", &["measured", "fixed"]).ms("timeout_min", 5, 20);
         trial.count("window", 1, 40).count("mcast_thresh", 0, 4).count("burst_packets", 1, 20);
         match trial.network {
             // A frame takes more than a millisecond: short intervals would fill the medium with repeated packets.

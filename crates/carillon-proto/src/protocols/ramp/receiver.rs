@@ -6,7 +6,7 @@ use carillon_core::{
 use carillon_wire::ramp::{Flags, HEADER_LEN, MAX_SPANS, Packet, Service, Spans, Status};
 
 use super::config::Settings;
-use crate::blocks::{Arrival, Part, Player, ReceiveWindow, near, wire};
+use crate::blocks::{Arrival, MeasuredTimeout, Part, Player, ReceiveWindow, near, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
 
@@ -27,12 +27,32 @@ pub struct RampReceiver {
     flags: Flags,
     /// Number of consecutive requests without a packet of the sender.
     unanswered: u32,
+    /// Number of silences of the sender that were followed by one of its Idles.
+    silences: u64,
+    /// Time in which the sender answers a RESPOND, by silence.
+    response: MeasuredTimeout<u64>,
+    /// Time in which a request for messages is answered, by the first of them.
+    resend: MeasuredTimeout<u64>,
+    requests: Requests,
     due: Due,
     /// Missing message that found no place in the last RESEND.
     rest: Option<u64>,
     /// Limit in the last packet to the sender.
     reported: u64,
     spans: Vec<u8>,
+}
+
+/// Requested messages, by the period of the timer of repetitions.
+#[derive(Debug, Default)]
+struct Requests {
+    /// Number after the last message that was requested.
+    end: u64,
+    /// Number after the last message that was requested when the timer was armed.
+    before_period: u64,
+    /// Messages that were requested within the last period: a repetition now would be too early.
+    recent: std::ops::Range<u64>,
+    /// True if a requested message has arrived in this period.
+    answered: bool,
 }
 
 /// Packets that are due.
@@ -81,6 +101,10 @@ impl RampReceiver {
             gap_end: 0,
             flags: Flags::default(),
             unanswered: 0,
+            silences: 0,
+            response: settings.response(),
+            resend: settings.resend(),
+            requests: Requests::default(),
             due: Due::default(),
             rest: None,
             reported: capacity,
@@ -129,7 +153,11 @@ impl RampReceiver {
             // The receiver requests it once there is room.
             Arrival::NoRoom => context.events.dropped(DropReason::BufferFull),
             Arrival::Duplicate => context.events.dropped(DropReason::Duplicate),
-            Arrival::New => context.received("data", number),
+            Arrival::New => {
+                context.received("data", number);
+                self.resend.on_answer(context.now, number);
+                self.requests.answered |= number < self.requests.end;
+            }
         }
         self.deliver(context);
         self.look(context);
@@ -194,7 +222,8 @@ impl RampReceiver {
         // Newly missing messages are requested without a wait; the others by the timer.
         self.due.resend = true;
         if context.timers.armed(Timer::Resend).is_none() {
-            context.timers.arm(Timer::Resend, context.now + self.settings.resend_timeout);
+            context.timers.arm(Timer::Resend, context.now + self.resend.current());
+            (self.requests.before_period, self.requests.answered) = (self.known_end, false);
         }
     }
 
@@ -220,9 +249,10 @@ impl RampReceiver {
         let mut spans: Vec<(u64, u16)> = Vec::new();
         while let Some(number) = self.rest.take().or_else(|| self.window.next_request()) {
             // Messages skipped meanwhile will not come.
-            if self.window.early().has(number) {
+            if self.window.early().has(number) || self.requests.recent.contains(&number) {
                 continue;
             }
+            self.requests.end = self.requests.end.max(number + 1);
             let is_full = spans.len() == MAX_SPANS;
             match spans.last_mut() {
                 Some((first, length)) if *first + u64::from(*length) == number && *length < u16::MAX => {
@@ -237,6 +267,7 @@ impl RampReceiver {
         }
         self.due.resend = self.rest.is_some();
         let &(first, _) = spans.first()?;
+        self.resend.on_request(context.now, first);
         let status = self.status();
         self.spans.clear();
         Spans::encode(spans.into_iter().map(|(first, length)| (wire(first), length)), &mut self.spans);
@@ -270,6 +301,8 @@ impl Part for RampReceiver {
             }
             Packet::Idle { next, flags } => {
                 self.on_idle(context, "idle", next);
+                self.response.on_answer(context.now, self.silences);
+                self.silences += u64::from(self.unanswered > 0);
                 (flags, next)
             }
             Packet::Nak { oldest } => {
@@ -289,6 +322,10 @@ impl Part for RampReceiver {
             Timer::Resend => {
                 self.rest = None;
                 self.window.request_again();
+                self.requests.recent = self.requests.before_period..self.requests.end;
+                if !self.requests.answered {
+                    self.resend.on_expiry();
+                }
                 if self.window.expected() < self.window.wanted() && !self.doubt() {
                     self.due.resend = false;
                     return;
@@ -297,8 +334,11 @@ impl Part for RampReceiver {
             }
             Timer::Silence => {
                 if self.doubt() {
+                    if self.unanswered > 1 {
+                        self.response.on_expiry();
+                    }
                     self.due.respond = true;
-                    context.timers.arm(Timer::Silence, context.now + self.settings.response_timeout);
+                    context.timers.arm(Timer::Silence, context.now + self.response.current());
                 } else {
                     context.timers.cancel(Timer::Idle);
                 }
@@ -317,6 +357,7 @@ impl Part for RampReceiver {
         } else if let Some(sequence) = self.due.ack.take() {
             Packet::Ack { status: self.status(), sequence }
         } else if std::mem::take(&mut self.due.respond) {
+            self.response.on_request(context.now, self.silences);
             Packet::Respond(self.status())
         } else if std::mem::take(&mut self.due.idle) {
             Packet::ReceiverIdle(self.status())

@@ -123,6 +123,10 @@ impl RampSender {
         context.events.received(packet.name(), next.saturating_sub(1));
         self.channels.on_status(index, next, limit);
         match *packet {
+            Packet::Accept { .. } => self.channels.on_answer(context.now, index, None),
+            Packet::Ack { sequence, .. } => {
+                self.channels.on_answer(context.now, index, Some(near(sequence, self.sent)));
+            }
             Packet::Respond(_) => _ = self.responds.insert(index),
             Packet::Resend { spans, .. } => self.on_resend(context, source, index, spans),
             _ => {}
@@ -201,13 +205,14 @@ impl RampSender {
         if wants && !covered && (self.is_all_sent() || !self.channels.has_debts()) {
             self.poll.confirm = true;
         }
-        match self.channels.overdue_at(self.settings.response_timeout) {
+        match self.channels.overdue_at() {
             Some(at) => {
                 context.timers.arm(Timer::Response, at.max(context.now + Duration::from_nanos(1)));
             }
             // Receivers have answered and repair what they miss. The sender asks again later.
             None if wants && context.timers.armed(Timer::Response).is_none() => {
-                context.timers.arm(Timer::Response, context.now + self.settings.response_timeout);
+                let wait = self.channels.longest_timeout(self.settings.response_timeout);
+                context.timers.arm(Timer::Response, context.now + wait);
             }
             None if !wants => _ = context.timers.cancel(Timer::Response),
             None => {}
@@ -232,7 +237,7 @@ impl RampSender {
     }
 
     fn on_response(&mut self, context: &mut Context) {
-        let (again, failed) = self.channels.overdue(context.now, self.settings.response_timeout);
+        let (again, failed) = self.channels.overdue(context.now);
         self.fail(context, failed);
         let (connected, others): (BTreeSet<_>, BTreeSet<_>) =
             again.into_iter().partition(|&index| self.channels.channel(index).is_connected);
@@ -308,7 +313,7 @@ impl RampSender {
             let message = self.poll.message.filter(|&number| number >= missing);
             if let Some(number) = message.filter(|&number| self.kept.get(number).is_some()) {
                 self.note_retransmission(context, target);
-                self.channels.ask(context.now, target);
+                self.channels.ask(context.now, target, number);
                 self.ask(context);
                 return Some(self.send_data(context, number, target, (true, true), buf));
             }
@@ -335,7 +340,7 @@ impl RampSender {
                 self.poll.on_asked(self.sent, None);
                 self.idle_due = false;
             }
-            self.channels.ask(context.now, target);
+            self.channels.ask(context.now, target, self.sent);
             self.ask(context);
         }
         Packet::Idle { next: wire(self.sent), flags: self.flags(ack) }.emit(context.association, buf);
@@ -374,7 +379,7 @@ impl RampSender {
         self.idle_due = false;
         if ack {
             self.poll.on_asked(self.sent, Some(number));
-            self.channels.ask(context.now, None);
+            self.channels.ask(context.now, None, number);
         }
         if let Some(end) = self.bursts.ends_at() {
             context.timers.arm(Timer::BurstEnd, end);

@@ -117,7 +117,7 @@ fn burst_begins_with_ack_flag_and_ends_with_one_idle() {
 /// Johnstone, II.E.4.a: without an ACK the sender retransmits the data, and closes the channel after several times.
 #[test]
 fn unanswered_message_is_retransmitted_and_channel_closed() {
-    let mut bench = sender(2, &[("response_limit", "2")]);
+    let mut bench = sender(2, &[("response_limit", "2"), ("timeouts", "fixed")]);
     bench.offer("a").unwrap();
     bench.at(1).receive(1, &ack(1, 0));
     bench.datagrams();
@@ -193,7 +193,7 @@ fn respond_is_answered_by_idle_to_the_receiver() {
 /// RFC 1458, 4.2.3.1: a receiver requests the span of missing packets at once, and an Idle shows the last loss.
 #[test]
 fn gap_and_idle_cause_requests_at_once() {
-    let mut bench = receiver(&[]);
+    let mut bench = receiver(&[("timeouts", "fixed")]);
     bench.receive(0, &data(0, ACK));
     assert_eq!(sent(&mut bench), ["0: ramp ack seq 0 next 1 limit 64"]);
     bench.receive(0, &data(4, PLAIN));
@@ -201,17 +201,63 @@ fn gap_and_idle_cause_requests_at_once() {
     bench.receive(0, &idle(6, PLAIN));
     assert_eq!(sent(&mut bench), ["0: ramp resend next 1 limit 64 5+1"]);
     bench.at(51 * MS);
-    assert_eq!(
-        sent(&mut bench),
-        ["0: ramp resend next 1 limit 64 1+3 5+1"],
-        "unanswered requests are repeated"
-    );
+    assert_eq!(sent(&mut bench), ["0: ramp resend next 1 limit 64 1+3"], "the timer began with this request");
+    bench.at(102 * MS);
+    assert_eq!(sent(&mut bench), ["0: ramp resend next 1 limit 64 1+3 5+1"]);
+}
+
+/// Carillon's: the first value of the timeout is the parameter, and then the measured time decides.
+#[test]
+fn measured_repairs_decide_when_requests_are_repeated() {
+    let mut bench = receiver(&[("timeout_min", "1 ms")]);
+    // The first repair comes after 80 ms, and the request was repeated after 50 ms: it gives no sample.
+    bench.receive(0, &data(0, PLAIN)).receive(0, &data(2, PLAIN));
+    let times = |bench: &mut MachineFixture, range: std::ops::Range<u64>| {
+        let asks = |bench: &mut MachineFixture, at| {
+            bench.at(at * MS);
+            sent(bench).iter().any(|line| line.contains("resend"))
+        };
+        range.filter(|&at| asks(bench, at)).collect::<Vec<_>>()
+    };
+    assert_eq!(times(&mut bench, 0..80), [0, 50]);
+    bench.receive(0, &data(1, PLAIN));
+    // The timeout has doubled. The next repair comes after 80 ms too, and is the first sample: 80 + 4 x 40 ms.
+    bench.receive(0, &data(4, PLAIN));
+    assert_eq!(times(&mut bench, 80..160), [80]);
+    bench.receive(0, &data(3, PLAIN));
+    bench.receive(0, &data(6, PLAIN));
+    assert_eq!(times(&mut bench, 160..500), [160, 399]);
+}
+
+/// Carillon's: the same at the sender, for each receiver by itself.
+#[test]
+fn measured_answers_decide_when_flagged_data_are_repeated() {
+    let mut bench = sender(2, &[("timeout_min", "5 ms"), ("burst_gap", "1 ms"), ("response_limit", "100")]);
+    // Receiver 2 answers at once, and receiver 1 after 10 ms.
+    for number in 0..20 {
+        let start = u64::from(number) * 100;
+        bench.at(start * MS).offer("a").unwrap();
+        bench.at(start * MS + 1).receive(2, &ack(number + 1, number));
+        bench.at((start + 10) * MS).receive(1, &ack(number + 1, number));
+    }
+    bench.at(2000 * MS).offer("a").unwrap();
+    bench.at(2000 * MS + 1).datagrams();
+    let repeated = |bench: &mut MachineFixture, at: u64| -> Vec<u32> {
+        bench.at(at * MS);
+        sent(bench)
+            .iter()
+            .filter_map(|line| line.split_once(": ramp data seq 20 ack")?.0.parse().ok())
+            .collect()
+    };
+    let none: Vec<u32> = Vec::new();
+    assert_eq!([2004, 2006, 2010].map(|at| repeated(&mut bench, at)), [none.clone(), vec![2], none]);
+    assert!(repeated(&mut bench, 2030).contains(&1));
 }
 
 /// RFC 1458, 4.2.3.1: at the end of the hold timer a message with more requests than the threshold is multicast.
 #[test]
 fn hold_timer_decides_between_unicast_and_multicast() {
-    let mut bench = sender(3, &[("mcast_thresh", "1"), ("hold", "10 ms")]);
+    let mut bench = sender(3, &[("mcast_thresh", "1"), ("hold", "10 ms"), ("timeouts", "fixed")]);
     for message in ["a", "b", "c"] {
         bench.offer(message).unwrap();
     }
