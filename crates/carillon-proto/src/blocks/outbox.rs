@@ -82,6 +82,18 @@ impl Outbox {
         self.messages.number_from(first);
     }
 
+    /// Numbers the messages in flight from `first` on, since the group knows none of them by its number. Returns the
+    /// number of the oldest one before.
+    pub fn renumber(&mut self, first: u64) -> u64 {
+        let start = self.messages.start();
+        let mut messages = Numbered::starting_at(first);
+        while let Some((_, own)) = self.messages.pop() {
+            messages.push(own);
+        }
+        self.messages = messages;
+        start
+    }
+
     /// Records a transmission. Returns true if the message was sent before.
     pub fn send(&mut self, number: u64) -> bool {
         let in_flight = self.messages.len() as u32;

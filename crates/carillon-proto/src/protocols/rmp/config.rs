@@ -6,7 +6,7 @@ use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Paramete
 
 use super::context::Timer;
 use super::service::Service;
-use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, TokenWatch};
+use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, MeasuredTimeout, TokenWatch};
 
 /// Qualities of service, as settings name them.
 pub(super) const QUALITIES: &[&str] =
@@ -113,14 +113,30 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "pass_timeout",
         kind: Kind::Span,
         default: "30 ms",
-        doc: "a token site repeats an acknowledgment if the next site does not accept the token; longer than confirm_timeout",
+        doc: "a token site repeats an acknowledgment if the next site does not accept the token; longer than confirm_timeout; \
+        with measured timeouts the first value",
     },
     Parameter {
         former: None,
         name: "request_timeout",
         kind: Kind::Span,
         default: "30 ms",
-        doc: "a member repeats a negative acknowledgment",
+        doc: "a member repeats a negative acknowledgment; with measured timeouts the first value",
+    },
+    Parameter {
+        former: None,
+        name: "timeouts",
+        kind: Kind::Choice(&["measured", "fixed"]),
+        default: "measured",
+        doc: "measured: pass_timeout and request_timeout are first values, and follow the measured times of answers (RFC \
+        6298); fixed: they stay",
+    },
+    Parameter {
+        former: None,
+        name: "timeout_min",
+        kind: Kind::Span,
+        default: "10 ms",
+        doc: "lower bound of the measured pass_timeout and request_timeout",
     },
     Parameter {
         former: None,
@@ -196,6 +212,10 @@ pub(super) struct Settings {
     pub data_timeout: Duration,
     pub pass_timeout: Duration,
     pub request_timeout: Duration,
+    /// True if both follow the measured times of answers.
+    pub is_measured: bool,
+    /// Lower bound of measured timeouts.
+    pub timeout_min: Duration,
     pub confirm_timeout: Duration,
     pub idle_interval: Duration,
     pub max_idle_interval: Duration,
@@ -231,11 +251,18 @@ impl Settings {
             data_timeout: span("data_timeout")?,
             pass_timeout: span("pass_timeout")?,
             request_timeout: span("request_timeout")?,
+            is_measured: config.choice("timeouts") == "measured",
+            timeout_min: span("timeout_min")?,
             confirm_timeout: span("confirm_timeout")?,
             idle_interval,
             max_idle_interval: span("max_idle_interval")?.max(idle_interval),
             reform_timeout: span("reform_timeout")?,
         })
+    }
+
+    /// Timeout with this first value.
+    pub fn measured<K: Copy + PartialEq>(&self, first: Duration) -> MeasuredTimeout<K> {
+        MeasuredTimeout::new(first, self.timeout_min, self.is_measured)
     }
 
     /// Watch over a token that should move.

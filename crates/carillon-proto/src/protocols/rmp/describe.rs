@@ -20,6 +20,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.pick("nack", &["multicast", "source", "token-site"]).pick("flow", &["adaptive", "fixed"]);
         trial.ms("nack_delay", 0, 20).count("batch", 1, 16).count("window", 1, 16);
         trial.set("data_timeout", "50 ms").set("pass_timeout", "30 ms").ms("request_timeout", 15, 20);
+        trial.pick("timeouts", &["measured", "fixed"]).ms("timeout_min", 5, 20);
         trial.ms("confirm_timeout", 1, 15).ms("idle_interval", 5, 50).ms("max_idle_interval", 50, 150);
         // Heavy loss without crashes needs many retries, so that no live member is expelled.
         let patient = trial.crashes == 0 || trial.network == TrialNetwork::Loopback;

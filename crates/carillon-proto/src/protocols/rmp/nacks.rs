@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use carillon_core::{BuildContext, Event, MessageId};
 use carillon_wire::rmp::{Body, Id, Item};
@@ -14,7 +15,7 @@ use super::config::{NackPolicy, Settings};
 use super::context::{Context, Timer};
 use super::order::Order;
 use crate::blocks::reformation::To;
-use crate::blocks::{FeedbackDelay, MissedPolls, RequestedRuns, Uniform};
+use crate::blocks::{FeedbackDelay, MeasuredTimeout, MissedPolls, RequestedRuns, Uniform};
 
 /// Negative acknowledgments of one member.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Nacks {
     /// True once the random delay of the missing slots is over.
     is_due: bool,
     asked: RequestedRuns,
+    /// Time in which requests for slots are answered, by the first slot and whether its message is requested.
+    timeout: MeasuredTimeout<(u64, bool)>,
     /// Consecutive unanswered requests for slots.
     pub silence: MissedPolls,
     /// Messages without a slot that are missing before a later one of their source; true if a request is due.
@@ -44,8 +47,9 @@ impl Nacks {
     /// Creates the requests of a member without gaps.
     pub fn new(build: &BuildContext, settings: Settings) -> Self {
         let delay = Uniform::new(settings.nack_delay, build.seeds.clone(), "rmp.nack_delay");
+        let timeout = settings.measured(settings.request_timeout);
         let (asked, silence, wanted) = Default::default();
-        Nacks { settings, delay, known: 0, informant: 0, is_due: false, asked, silence, wanted }
+        Nacks { settings, delay, known: 0, informant: 0, is_due: false, asked, timeout, silence, wanted }
     }
 
     /// Forgets everything missing, since another view begins.
@@ -80,7 +84,22 @@ impl Nacks {
     pub fn on_timeout(&mut self) -> bool {
         self.is_due = true;
         self.wanted.values_mut().for_each(|due| *due = true);
-        self.asked.again() && self.silence.missed(self.settings.patience, self.settings.request_timeout)
+        if !self.asked.again() {
+            return false;
+        }
+        let has_failed = self.silence.missed(self.settings.patience, self.timeout.current());
+        self.timeout.on_expiry();
+        has_failed
+    }
+
+    /// Records a slot that has arrived, which answers a request for it.
+    pub fn on_slot(&mut self, context: &Context, timestamp: u64, with_data: bool) {
+        self.timeout.on_answer(context.now, (timestamp, with_data));
+    }
+
+    /// Time after which a request is repeated.
+    pub fn interval(&self) -> Duration {
+        self.timeout.current()
     }
 
     /// Suppresses the own request for slots after that of another member, which causes the same repairs.
@@ -121,7 +140,7 @@ impl Nacks {
         }
         let request = self.next(context, order, gap)?;
         if context.timers.armed(Timer::Request).is_none() {
-            context.timers.arm(Timer::Request, context.now + self.settings.request_timeout);
+            context.timers.arm(Timer::Request, context.now + self.timeout.current());
         }
         match request {
             (To::Rank(site), _) if site == context.rank => None,
@@ -164,6 +183,7 @@ impl Nacks {
             {
                 let site = self.answerer(context, order, from, with_data);
                 context.control("nack", from);
+                self.timeout.on_request(context.now, (from, with_data));
                 return Some((self.destination(site), Body::Nack { site, with_data, from, below }));
             }
         }
@@ -207,6 +227,6 @@ impl Nacks {
     /// Waits for the answer to the request of another member.
     fn wait(&mut self, context: &mut Context) {
         context.timers.cancel(Timer::Nack);
-        context.timers.arm(Timer::Request, context.now + self.settings.request_timeout);
+        context.timers.arm(Timer::Request, context.now + self.timeout.current());
     }
 }

@@ -158,6 +158,13 @@ impl Own {
             return false;
         }
         self.complete_below(context, next);
+        // Messages that only this member has ordered are complete here, and the group does not know them. It would wait
+        // for their numbers without end.
+        let shift = self.outbox.renumber(next).saturating_sub(next);
+        let labels = std::mem::take(&mut self.labels).into_iter();
+        self.labels = labels.map(|(sequence, label)| (sequence - shift, label)).collect();
+        self.unsent = self.unsent.saturating_sub(shift).max(next);
+        self.window = CongestionWindow::new(self.settings.window);
         true
     }
 

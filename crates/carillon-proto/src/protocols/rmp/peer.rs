@@ -189,7 +189,7 @@ impl Peer {
         let to = if to_all { To::Group } else { To::Rank(from.into()) };
         // The answer ends with the log and is limited to the run that a member may request.
         let below = below.min(log.length()).min(first.saturating_add(MAX_REQUESTED_RUN));
-        let hold = self.settings.request_timeout / 2;
+        let hold = self.nacks.interval() / 2;
         (first..below).for_each(|slot| self.answers.queue(context.now, to, slot, with_data, hold));
         self.signal_loss(context, first, below);
     }
@@ -283,6 +283,7 @@ impl Peer {
         if message.is_some() {
             self.nacks.silence.heard();
         }
+        self.nacks.on_slot(context, slot.timestamp, message.is_some());
         self.order.on_slot(context, slot, message);
         self.advance(context);
     }

@@ -9,13 +9,15 @@ use super::config::Settings;
 use super::context::{Context, Timer};
 use super::describe::TOKEN;
 use super::order::Order;
-use crate::blocks::MissedPolls;
+use crate::blocks::{MeasuredTimeout, MissedPolls};
 
 /// State of the token at this member.
 #[derive(Debug)]
 pub(super) struct Token {
     settings: Settings,
     place: Location,
+    /// Time in which the next site accepts the token, by the first slot of the acknowledgment.
+    timeout: MeasuredTimeout<u64>,
 }
 
 /// Location of the token as seen by this member.
@@ -61,7 +63,8 @@ pub(super) enum TokenPacket {
 impl Token {
     /// Creates the state at the start of a view; `is_here` at the first token site.
     pub fn new(context: &mut Context, settings: Settings, is_here: bool) -> Self {
-        let mut token = Token { settings, place: Location::Elsewhere };
+        let timeout = settings.measured(settings.pass_timeout);
+        let mut token = Token { settings, place: Location::Elsewhere, timeout };
         if is_here {
             token.place = Location::Here { shown: true, due: None };
             // In an idle group the token moves too, so that a failed member is detected.
@@ -108,7 +111,9 @@ impl Token {
     pub fn on_pass_timeout(&mut self) -> bool {
         let Location::Passing { silence, due, .. } = &mut self.place else { return false };
         *due = true;
-        silence.missed(self.settings.patience, self.settings.pass_timeout)
+        let has_failed = silence.missed(self.settings.patience, self.timeout.current());
+        self.timeout.on_expiry();
+        has_failed
     }
 
     /// Notes that the next token site is alive, though it may not be able to accept the token yet.
@@ -122,7 +127,8 @@ impl Token {
 
     /// Notes that the next site has accepted the token.
     pub fn on_accepted(&mut self, context: &mut Context) {
-        if matches!(self.place, Location::Passing { .. }) {
+        if let Location::Passing { first, .. } = self.place {
+            self.timeout.on_answer(context.now, first);
             self.place = Location::Elsewhere;
             context.timers.cancel(Timer::Pass);
         }
@@ -136,7 +142,8 @@ impl Token {
                 if !std::mem::take(due) {
                     return None;
                 }
-                context.timers.arm(Timer::Pass, context.now + self.settings.pass_timeout);
+                self.timeout.on_request(context.now, *first);
+                context.timers.arm(Timer::Pass, context.now + self.timeout.current());
                 Some(TokenPacket::Ack(*first))
             }
             Location::Here { shown, due } => {
@@ -213,7 +220,8 @@ impl Token {
             self.place = Location::Here { shown: true, due: None };
         } else {
             self.place = Location::Passing { first, silence: MissedPolls::default(), due: false };
-            context.timers.arm(Timer::Pass, context.now + self.settings.pass_timeout);
+            self.timeout.on_request(context.now, first);
+            context.timers.arm(Timer::Pass, context.now + self.timeout.current());
         }
         order.deliver_ready(context);
         TokenPacket::Ack(first)

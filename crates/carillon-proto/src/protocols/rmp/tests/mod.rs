@@ -1,6 +1,7 @@
 //! Transcripts of single rules of the protocol, as docs/protocols/rmp.md states them.
 
 mod fixture;
+mod group;
 mod qualities;
 mod repair;
 mod token;

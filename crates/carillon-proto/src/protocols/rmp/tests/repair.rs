@@ -1,7 +1,7 @@
 //! Negative acknowledgments, repairs and flow control.
 
 use carillon_core::Event;
-use carillon_wire::rmp::{Body, Id};
+use carillon_wire::rmp::{Body, Id, Item, Message, Quality, Slot};
 
 use super::fixture::{Member, ack};
 
@@ -69,4 +69,23 @@ fn window_grows_with_slots_and_is_cut_by_losses() {
     assert_eq!(data_of(ack(&mut member, 4, (0, 1), &[(2, 3), (2, 4)])), Vec::<String>::new());
     let repeated = data_of(member.at(90));
     assert!(repeated.starts_with(&["2:5".to_owned()]), "{repeated:?}");
+}
+
+/// "Measured: the time in which a request is answered."
+#[test]
+fn measured_repair_time_decides_when_nack_is_repeated() {
+    for (timeouts, at) in [("measured", 80), ("fixed", 50)] {
+        let mut member = Member::new(2, &[("timeouts", timeouts)]);
+        assert_eq!(ack(&mut member, 0, (0, 1), &[(0, 0)]), ["nack to 0 0..1 with data to all"]);
+        member.at(20);
+        let id = Id { source: 0, sequence: 0 };
+        let slot = Slot { timestamp: 0, site: 0, next: 1, item: Item::Message(id) };
+        let message = Message { id, quality: Quality::TotallyOrdered, number: 0, payload: b"m" };
+        // The first sample: 20 + 4 x 10 ms.
+        member.receive(0, Body::Repair { slot, message: Some(message) });
+        let nack = "nack to 1 1..2 with data to all".to_owned();
+        assert_eq!(ack(&mut member, 1, (1, 2), &[(1, 0)])[0], nack);
+        let repeated = |sent: Vec<String>| sent.contains(&nack);
+        assert_eq!([at - 1, at].map(|at| repeated(member.at(at))), [false, true], "{timeouts}");
+    }
 }

@@ -77,3 +77,20 @@ fn token_moves_on_for_resilience() {
     member.receive(2, Body::Confirm { site: 2, below: 2 });
     assert_eq!(member.take(), ["0:0"], "two further members have accepted the token");
 }
+
+/// "Measured: the time in which the next site accepts the token."
+#[test]
+fn measured_acceptance_decides_when_ack_is_repeated() {
+    for (timeouts, at) in [("measured", 80), ("fixed", 50)] {
+        let mut member = Member::new(0, &[("timeouts", timeouts)]);
+        member.offer("m");
+        member.at(20);
+        // The first sample: 20 + 4 x 10 ms.
+        member.receive(1, Body::Confirm { site: 1, below: 1 });
+        ack(&mut member, 1, (1, 2), &[]);
+        ack(&mut member, 2, (2, 0), &[]);
+        member.offer("m");
+        let repeated = |sent: Vec<String>| sent.iter().any(|packet| packet.starts_with("ack 3"));
+        assert_eq!([at - 1, at].map(|at| repeated(member.at(at))), [false, true], "{timeouts}");
+    }
+}
