@@ -22,7 +22,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let instance = (association ^ association >> 16) as u16;
     let sender = SenderState { instance, grtt: input.byte(), backoff: form >> 4 & 15, group_size: form & 7 };
     let of_session = association.clamp(1, u32::MAX - 1);
-    let source = if input.byte() % 8 == 0 { 1 + u32::from(input.byte() % 6) } else { of_session };
+    let source = if input.byte().is_multiple_of(8) { 1 + u32::from(input.byte() % 6) } else { of_session };
     let block = number(input);
     let position = fuzzed_position(input, block);
     let object = Object { id: number(input) as u16, flags: Object::STREAM | input.byte() % 4 };
@@ -59,7 +59,11 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
         9 => command(Command::Probe { sequence: number(input) as u16, sent: echo, nodes: &[] }),
         10 => command(Command::RepairAdvertisement { limited: input.byte() % 2 == 1, requests }),
         11 => command(Command::AckRequest { kind: 2, id: input.byte(), nodes }),
-        12 => command(if input.byte() % 4 == 0 { Command::End } else { Command::Application(&content) }),
+        12 => command(if input.byte().is_multiple_of(4) {
+            Command::End
+        } else {
+            Command::Application(&content)
+        }),
         13 => Body::Ack { response, kind: 2, id: 0, payload: &content },
         _ => Body::Nack { response, requests },
     };

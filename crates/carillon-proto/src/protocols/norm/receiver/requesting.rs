@@ -16,6 +16,8 @@ pub(super) struct Requesting {
     robust: u64,
     /// Number before which symbols may be requested.
     limit: u64,
+    /// Limit when the back-off began: requests of others need not cover what became known later.
+    noted: u64,
     /// Requests of others during the back-off.
     collected: Wants,
     /// Requests to send.
@@ -47,6 +49,7 @@ impl Requesting {
             most_bytes,
             robust,
             limit: 0,
+            noted: 0,
             collected: Wants::default(),
             due: None,
             silent: 0,
@@ -101,6 +104,7 @@ impl NormReceiver {
         if self.requesting.deferred {
             return self.hold_off(context);
         }
+        self.requesting.noted = self.requesting.limit;
         self.requesting.enter(Phase::BackOff);
         context.timers.arm(Timer::Request, context.now + wait.max(SHORTEST_WAIT));
     }
@@ -119,12 +123,13 @@ impl NormReceiver {
             self.requesting.enter(Phase::Idle);
             return self.consider(context, 0);
         }
-        let needs = self.store.needs(self.requesting.limit);
+        let needs = self.store.needs(self.requesting.noted);
         let Some(first) = needs.blocks().next() else { return self.requesting.enter(Phase::Idle) };
         // A sender that has gone back to an earlier block will come to the missing ones.
         let passed = self.shape.place(self.position).0 >= first;
         if passed && !needs.is_covered_by(&self.requesting.collected) {
-            let (bytes, _) = needs.write(super::STREAM, self.requesting.most_bytes);
+            let all = self.store.needs(self.requesting.limit);
+            let (bytes, _) = all.write(super::STREAM, self.requesting.most_bytes);
             self.requesting.due = Some(bytes);
             self.tell_requests(context, |source, message| Event::Requested { source, message });
         } else {
