@@ -25,7 +25,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let source = if input.byte().is_multiple_of(8) { 1 + u32::from(input.byte() % 6) } else { of_session };
     let block = number(input);
     let position = fuzzed_position(input, block);
-    let object = Object { id: number(input) as u16, flags: Object::STREAM | input.byte() % 4 };
+    let object = Object { id: number(input) as u16, flags: Object::STREAM | (input.byte() & 3) };
     let echo = Stamp { seconds: number(input), microseconds: number(input) };
     let response = Response { sender: of_session, instance, echo };
     let (mut nodes, mut list, mut content, mut extensions) = (vec![], vec![], vec![], vec![]);
