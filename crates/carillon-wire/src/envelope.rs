@@ -111,7 +111,7 @@ impl Envelope {
 
 /// Association from random bits, such that no other protocol takes a packet with this envelope for its own. Its first
 /// byte stands where PGM has version and type: it names a version that PGM does not have. As versions of NORM and
-/// LCT, [`MAGIC`] is unknown too.
+/// LCT, `MAGIC` is unknown too.
 pub fn drawn_association(bits: u32) -> AssociationId {
     AssociationId(bits & 0x3fff_ffff | 0x8000_0000)
 }

@@ -2,7 +2,7 @@
 //!
 //! The first datagram of an unknown source opens a machine of the protocol for it. The machine is dropped when the
 //! source has ended or stays silent. All of this is bounded, because any host may claim to be any number of sources:
-//! the number of machines, the memory of each, and the bytes that their requests send ([`RequestBudget`]).
+//! the number of machines, the memory of each, and the bytes that their requests send (`RequestBudget`).
 //!
 //! Packets of one source may come from several ports. A source is therefore known by its host address and its
 //! [`SourceKey`], and its requests go to the port of the group at that address, as the standards of encapsulated
