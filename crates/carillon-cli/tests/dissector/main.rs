@@ -194,7 +194,7 @@ fn every_packet_kind_shows_the_decoded_values() {
         .chain(fuzzed(if is_long_tier() { 3000 } else { 400 }))
         .collect();
     let kinds = compare(&written(&place, &packets), true);
-    assert_eq!(kinds.len(), 20 + 5 + 3, "{kinds:?}");
+    assert_eq!(kinds.len(), 22 + 5 + 3, "{kinds:?}");
 }
 
 /// Packets that the crate refuses are shown as malformed, and cause no error inside the dissector.

@@ -179,7 +179,7 @@ impl<'a> Screen<'a> {
 
     /// Says for how long the sender waits for more receivers after the first one, if it does not know how many come.
     fn say_wait(&mut self, first: &str) {
-        let wait = self.args.settling().filter(|wait| !self.has_said_wait && !wait.is_zero());
+        let wait = self.args.settling().filter(|&wait| !self.has_said_wait && wait >= NOTICED_WAIT);
         let (Some(wait), Some(_)) = (wait, &self.plain) else { return };
         self.has_said_wait = true;
         notice(format_args!(
@@ -472,6 +472,8 @@ pub fn print_preview(preview: &Preview, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Shortest wait for more receivers that is explained.
+const NOTICED_WAIT: Duration = Duration::from_secs(1);
 /// Column of the report with the time that the sender waited for a receiver.
 const WAITED_COLUMN: usize = 4;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
