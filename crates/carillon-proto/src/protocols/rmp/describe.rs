@@ -6,6 +6,9 @@ use super::config::QUALITIES;
 use super::service::promise;
 use crate::blocks::reformation::{ALONE, CRASH, LIVE, VIEWS};
 
+/// Reason for rare transitions at the end of a waiting time.
+const MEASURED: &str = "answers come before the measured waiting times end, but in a divided network";
+
 /// Fields of the entry that suites and the protocol's page read.
 pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
     // A message with enough resilience survives as many crashes as leave a majority.
@@ -33,6 +36,9 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
                 ("Inviting", "Leading", ALONE),
                 ("Collecting", "Leading", ALONE),
                 ("Accepting", "Waiting", CRASH),
+                ("Ready", "Waiting", MEASURED),
+                ("Collecting", "Waiting", MEASURED),
+                ("Starting", "Waiting", MEASURED),
                 (ANY_STATE, "Outside", LIVE),
             ],
             ..VIEWS
