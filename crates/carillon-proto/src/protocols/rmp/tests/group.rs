@@ -48,8 +48,8 @@ fn halves_wait_for_each_other() {
 fn minority_returns_after_the_majority_went_on() {
     let mut returned = 0;
     for qos in ["total", "majority", "totally-resilient"] {
-        // Not each millisecond: if the link fails after 58 ms, the members that come back do not complete their messages
-        // (docs/protocols/rmp.md, deviations).
+        // Not each millisecond: if the link fails after 58 ms, the members that come back do not complete their
+        // messages (docs/protocols/rmp.md, deviations).
         for fails in (0..120).step_by(40) {
             let case = format!("{qos} from {fails} ms");
             let mut report = divided(5, 2, (fails, 3000), qos);
