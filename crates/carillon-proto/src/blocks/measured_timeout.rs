@@ -8,8 +8,8 @@ use super::{RetransmissionTimeout, TimeoutMethod};
 
 /// Timeout of requests with the key `K`, which their answers repeat.
 ///
-/// It is a [`RetransmissionTimeout`] that takes its samples itself: an answer gives one if its request was sent once
-/// (Karn and Partridge 1987). A fixed timeout stays at its first value.
+/// The timeout is a [`RetransmissionTimeout`] that takes its samples itself: an answer gives one if its request was
+/// sent once (Karn and Partridge 1987). A fixed timeout stays at its first value.
 #[derive(Clone, Debug)]
 pub struct MeasuredTimeout<K> {
     timeout: RetransmissionTimeout,

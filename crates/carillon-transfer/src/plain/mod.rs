@@ -4,7 +4,7 @@
 //! sender starts at once and ends by the rules of its protocol; it never learns what has arrived. A receiver
 //! receives every source of the group that it hears. Messages are the bytes of the application, in a [`Framing`].
 //!
-//! Nothing is authenticated, so plain sessions are never used unless a program asks for them, and never with a key.
+//! Packets are not authenticated. A program must therefore ask for a plain session, and cannot use a key with it.
 //!
 //! ```
 //! use carillon_transfer::plain::{PlainNews, PlainReceive, PlainSend};
