@@ -10,7 +10,7 @@ use carillon_proto::REGISTRY;
 use carillon_proto::session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession};
 
 use crate::end::End;
-use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
+use crate::files::{Contribution, Manifest, Outgoing, Selection, Symlinks};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::{Monitor, Publisher};
 use crate::network::attached;
@@ -43,8 +43,7 @@ pub type Joining = End<ToJoin>;
 #[derive(Debug)]
 pub struct ToJoin {
     source: Source,
-    rename: Option<OsString>,
-    symlinks: Symlinks,
+    selection: Selection,
     hops: u8,
     options: JoinOptions,
 }
@@ -55,7 +54,7 @@ impl ToJoin {
     }
 
     pub(crate) fn with(source: Source, hops: u8, options: JoinOptions) -> Self {
-        ToJoin { source, rename: None, symlinks: Symlinks::default(), hops, options }
+        ToJoin { source, selection: Selection::default(), hops, options }
     }
 }
 
@@ -125,14 +124,14 @@ impl End<ToJoin> {
     /// Sets the name of the single file at the receivers.
     #[must_use]
     pub fn named(mut self, name: impl Into<OsString>) -> Self {
-        self.what.rename = Some(name.into());
+        self.what.selection.rename = Some(name.into());
         self
     }
 
     /// Sets the treatment of symbolic links in directories.
     #[must_use]
     pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
-        self.what.symlinks = symlinks;
+        self.what.selection.symlinks = symlinks;
         self
     }
 
@@ -156,9 +155,9 @@ impl End<ToJoin> {
     }
 
     fn go(self, abort: &AbortSignal, teller: &EventSink<JoinEvent>) -> Result<JoinReport, Error> {
-        let End { network, what: ToJoin { source, rename, symlinks, hops, options } } = self;
+        let End { network, what: ToJoin { source, selection, hops, options } } = self;
         let feed = source.feed();
-        let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
+        let (manifest, stream) = source.list(&selection)?;
         let bound = network.open(true, hops, options.rate)?;
         let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());
         let mut second = network.second_name();

@@ -158,7 +158,7 @@ pub use carillon_net::{Key, KeyError, KeyFile, Waker};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
-pub use files::{Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, VerifyingKey};
+pub use files::{Exclude, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, VerifyingKey};
 pub use follow::{Follower, NetworkChange};
 pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};

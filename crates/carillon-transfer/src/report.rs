@@ -46,6 +46,8 @@ pub struct SendReport {
     pub withdrawn: Vec<String>,
     /// Entries of directories that were not sent.
     pub skipped: Vec<Skipped>,
+    /// Number of entries that patterns left out.
+    pub excluded: u64,
     /// Links that lead out of the tree and were followed, with their targets.
     pub followed_out: Vec<(PathBuf, PathBuf)>,
     /// Reason why the whole transfer failed, if it did.

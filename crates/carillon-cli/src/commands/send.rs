@@ -22,15 +22,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.plain {
         return plain::send(&args);
     }
-    if args.rename.is_some() && args.paths.len() > 1 {
-        bail!("--as names one file, but {} paths were given", args.paths.len());
-    }
     if args.stream && args.paths.iter().any(|path| path.as_os_str() != "-") {
         bail!("--stream sends the standard input: give `-` as the only path");
     }
     let mut options = SendOptions { protocol: args.protocol.clone(), ..SendOptions::default() };
     let protocol = options.entry()?;
-    let mut manifest = Manifest::list(&args.paths, args.rename.as_deref(), args.symlinks)?;
+    let mut manifest = args.manifest()?;
     if let Some(path) = &args.sign_key {
         let key = SigningKey::read(path)?;
         if key.is_exposed() {
@@ -69,6 +66,11 @@ fn say_skipped(manifest: &Manifest) {
         0 => {}
         1 => notice("1 symbolic link is not sent"),
         count => notice(format_args!("{count} symbolic links are not sent")),
+    }
+    match manifest.excluded() {
+        0 => {}
+        1 => notice("1 entry is excluded"),
+        count => notice(format_args!("{count} entries are excluded")),
     }
     for (link, target) in manifest.followed_out() {
         let (link, target) = (shown_path(link), shown_path(target));

@@ -24,6 +24,7 @@ mod raw;
 mod real;
 mod releases;
 mod sealed;
+mod selection;
 mod services;
 mod signed;
 mod silence;

@@ -245,6 +245,7 @@ impl Report for SendReport {
             rivals: parts.of("rival", |fields| (text(fields, "name"), address(fields))),
             withdrawn: Vec::new(),
             skipped: Vec::new(),
+            excluded: 0,
             followed_out: Vec::new(),
             failure: optional(rest, "failure"),
             waits: rest.number("waits") == Some(1),

@@ -14,7 +14,7 @@ use carillon_wire::file::{DATA_HEADER_LEN, Record, ResumePoint, records};
 
 use super::PIECE_BYTES;
 use super::contents::READ_BYTES;
-use super::manifest::{Manifest, Symlinks};
+use super::manifest::{Manifest, Selection};
 use super::reader::{ReadAhead, Start};
 use super::signing::Binding;
 use super::worker_queue::Found;
@@ -66,7 +66,7 @@ fn file_of(len: usize) -> (tempfile::TempDir, Manifest) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("file");
     fs::write(&path, contents(len)).expect("a file");
-    let manifest = Manifest::list(&[path], None, Symlinks::Keep).expect("it is there");
+    let manifest = Manifest::list(&[path], &Selection::default()).expect("it is there");
     (directory, manifest)
 }
 
@@ -144,7 +144,7 @@ fn holes_are_neither_read_nor_sent() {
     for max_payload in [1400, ONE_PIECE_AND_TEN_BYTES] {
         for from in [0, 999, 2 * MIB, 2 * MIB + 1, 30 * MIB, size - 1, size] {
             let manifest =
-                Manifest::list(std::slice::from_ref(&path), None, Symlinks::Keep).expect("it is there");
+                Manifest::list(std::slice::from_ref(&path), &Selection::default()).expect("it is there");
             let transfer = manifest.id().expect("it has one");
             let reached = ResumePoint { transfer, entry: 0, offset: from };
             let (mut at, mut sent, mut bytes) = (from, 0, 0);

@@ -18,7 +18,7 @@ use carillon_core::{BitRate, Duration, Event, NodeId, Notice, Observer, Time};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
 
 use crate::end::End;
-use crate::files::{Feed, Manifest, SigningKey, Symlinks};
+use crate::files::{Exclude, Feed, Manifest, Selection, SigningKey, Symlinks};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::Monitor;
 use crate::run_loop::{RunControl, UNLIMITED_STEP, run_to_end_within};
@@ -54,15 +54,12 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// Returns the manifest, and true for a live stream.
-    pub(crate) fn list(
-        self,
-        rename: Option<&OsStr>,
-        symlinks: Symlinks,
-    ) -> Result<(Manifest, bool), LocalError> {
+    pub(crate) fn list(self, selection: &Selection) -> Result<(Manifest, bool), LocalError> {
         match self {
-            Source::Paths(paths) => Ok((Manifest::list(&paths, rename, symlinks)?, false)),
+            Source::Paths(paths) => Ok((Manifest::list(&paths, selection)?, false)),
             Source::Reader(name, reader) => {
-                Ok((Manifest::reader(rename.unwrap_or(OsStr::new(&name)), reader)?, false))
+                let name = selection.rename.as_deref().unwrap_or(OsStr::new(&name));
+                Ok((Manifest::reader(name, reader)?, false))
             }
             Source::Lines(reader) => Ok((Manifest::reader("stream", reader)?, true)),
             Source::Feed(feed) => Ok((Manifest::feed(feed), true)),
@@ -110,8 +107,7 @@ pub type Sending = End<ToSend>;
 #[derive(Debug)]
 pub struct ToSend {
     source: Source,
-    rename: Option<OsString>,
-    symlinks: Symlinks,
+    selection: Selection,
     signing: Option<SigningKey>,
     hops: u8,
     options: SendOptions,
@@ -123,7 +119,7 @@ impl ToSend {
     }
 
     pub(crate) fn with(source: Source, hops: u8, options: SendOptions) -> Self {
-        ToSend { source, rename: None, symlinks: Symlinks::default(), signing: None, hops, options }
+        ToSend { source, selection: Selection::default(), signing: None, hops, options }
     }
 }
 
@@ -307,14 +303,29 @@ impl End<ToSend> {
     /// Sets the name of the single file at the receivers.
     #[must_use]
     pub fn named(mut self, name: impl Into<OsString>) -> Self {
-        self.what.rename = Some(name.into());
+        self.what.selection.rename = Some(name.into());
         self
     }
 
     /// Sets the treatment of symbolic links in directories.
     #[must_use]
     pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
-        self.what.symlinks = symlinks;
+        self.what.selection.symlinks = symlinks;
+        self
+    }
+
+    /// Leaves out entries of directories that match one of these patterns.
+    #[must_use]
+    pub fn exclude(mut self, exclude: Exclude) -> Self {
+        self.what.selection.exclude = exclude;
+        self
+    }
+
+    /// Sends the entries of these names below the only path, instead of everything below it. A directory comes
+    /// without its contents.
+    #[must_use]
+    pub fn files_from(mut self, names: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
+        self.what.selection.names = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
@@ -338,10 +349,10 @@ impl End<ToSend> {
     }
 
     fn go(self, abort: &AbortSignal, teller: &EventSink<SendEvent>) -> Result<SendReport, Error> {
-        let End { network, what: ToSend { source, rename, symlinks, signing, hops, options } } = self;
+        let End { network, what: ToSend { source, selection, signing, hops, options } } = self;
         let protocol = options.entry()?;
         let feed = source.feed();
-        let (mut manifest, stream) = source.list(rename.as_deref(), symlinks)?;
+        let (mut manifest, stream) = source.list(&selection)?;
         if let Some(key) = signing {
             if stream {
                 return Err(Error::SignedStream);

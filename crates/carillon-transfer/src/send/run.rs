@@ -302,6 +302,7 @@ impl<O: Observer> SendRun<O> {
             rivals: session.rivals().iter().map(|one| (one.name.clone(), self.address(one.node))).collect(),
             withdrawn: outgoing.withdrawn().to_vec(),
             skipped: outgoing.manifest().skipped().to_vec(),
+            excluded: outgoing.manifest().excluded(),
             followed_out: outgoing.manifest().followed_out().to_vec(),
             failure: session.failure().map(ToOwned::to_owned),
             waits: self.facts.protocol.waits,

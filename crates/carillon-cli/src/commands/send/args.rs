@@ -2,15 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io::Read as _;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
 use carillon_transfer::SendOptions;
-use carillon_transfer::files::{Symlinks, Update};
+use carillon_transfer::files::{
+    Exclude, Manifest, Selection, Symlinks, Update, shown, shown_path, split_names,
+};
 use carillon_transfer::plain::Framing;
 
 use crate::delivery::{NetworkArgs, seconds};
@@ -35,6 +38,8 @@ use crate::delivery::{NetworkArgs, seconds};
   tail -f log | carillon send - --stream      live, line by line
   feed | carillon send - --stream --unordered live, no message waits for a lost one
   carillon send --update --expect a,b site/   only what a or b is missing
+  carillon send --exclude '*.o' --exclude '/.git/' src   a tree without these
+  find . -name '*.jpg' -print0 | carillon send --files-from - .
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     no longer datagrams, whatever the network carries
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
@@ -51,7 +56,7 @@ Many senders, with a protocol of peers:
 )]
 pub struct Args {
     /// Files and directories, or - for standard input.
-    #[arg(required = true, value_name = "PATH")]
+    #[arg(required_unless_present = "files_from", value_name = "PATH")]
     pub(in crate::commands) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(in crate::commands) network: NetworkArgs,
@@ -165,6 +170,14 @@ pub struct Args {
     /// tree; `follow` sends their targets; `skip` omits them.
     #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Content")]
     pub(super) symlinks: Symlinks,
+    /// Leave out entries that match PATTERN, as in a .gitignore file of each directory that is sent. Can be given
+    /// several times; the last pattern that matches decides.
+    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["stream", "plain"], help_heading = "Content")]
+    exclude: Vec<String>,
+    /// Send the entries named in FILE, or - for standard input, instead of everything below PATH [default: the working
+    /// directory]. One name a line, or names that end in NUL as of `find -print0`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stream", "plain", "rename"], help_heading = "Content")]
+    files_from: Option<PathBuf>,
     /// Send only what a receiver is missing: files of another size or time, and of large files the 4 MiB parts that
     /// differ. Receivers that may not replace files (`recv --overwrite`) still refuse changed ones.
     #[arg(long, conflicts_with_all = ["join", "stream", "one_way", "plain"], help_heading = "Updates")]
@@ -251,6 +264,21 @@ impl Args {
         is_open.then(|| self.wait.unwrap_or(SETTLE))
     }
 
+    /// Entries to send.
+    pub(super) fn manifest(&self) -> anyhow::Result<Manifest> {
+        if self.rename.is_some() && self.paths.len() > 1 {
+            bail!("--as names one file, but {} paths were given", self.paths.len());
+        }
+        let exclude = Exclude::new(&self.exclude).map_err(|error| anyhow!("--exclude: {}", shown(&error)))?;
+        let names = self.files_from.as_deref().map(read_names).transpose()?;
+        let mut paths = self.paths.clone();
+        if names.is_some() && paths.is_empty() {
+            paths.push(".".into());
+        }
+        let selection = Selection { rename: self.rename.clone(), symlinks: self.symlinks, exclude, names };
+        Ok(Manifest::list(&paths, &selection)?)
+    }
+
     /// Applies the arguments to the options of a transfer.
     pub(in crate::commands) fn add_to(
         &self,
@@ -306,6 +334,19 @@ impl Args {
         options.datagram = self.datagram;
         Ok(())
     }
+}
+
+/// Reads the names of --files-from.
+fn read_names(path: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
+    let read = match path.as_os_str() == "-" {
+        true => {
+            let mut list = Vec::new();
+            std::io::stdin().lock().read_to_end(&mut list).map(|_| list)
+        }
+        false => std::fs::read(path),
+    };
+    let list = read.with_context(|| format!("--files-from {}: cannot be read", shown_path(path)))?;
+    Ok(split_names(&list))
 }
 
 /// Parses the parameters of --set.

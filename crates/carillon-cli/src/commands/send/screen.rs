@@ -334,6 +334,7 @@ impl<'a> Report<'a> {
             "files": report.files,
             "withdrawn": report.withdrawn,
             "skipped": skipped_json(&report.skipped),
+            "excluded": report.excluded,
             "followed_out": followed_out_json(&report.followed_out),
             "bytes": report.bytes,
             "resumed": report.resumed,

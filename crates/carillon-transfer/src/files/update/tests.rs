@@ -12,7 +12,7 @@ use carillon_wire::file::{ListFlags, Record, SUBTREE_BYTES, records};
 use carillon_wire::holdings::{Holding, Holdings};
 
 use super::super::intake::{Intake, Sink};
-use super::super::manifest::{Manifest, Symlinks};
+use super::super::manifest::{Manifest, Selection};
 use super::super::names::is_part_name;
 use super::super::reader::{ReadAhead, Start};
 use super::super::signing::Binding;
@@ -44,7 +44,7 @@ fn update_until(
     messages: usize,
     disturb: &mut dyn FnMut(u32),
 ) -> Updated {
-    let manifest = Manifest::list(&[source.to_owned()], None, Symlinks::Keep).expect("it can be listed");
+    let manifest = Manifest::list(&[source.to_owned()], &Selection::default()).expect("it can be listed");
     let manifest = Arc::new(manifest);
     let mut sinks: Vec<Sink> =
         out.iter().map(|out| Sink::Files(Target::directory(out, true).expect("a directory"))).collect();
