@@ -59,6 +59,8 @@
 //! A message is a record or a PACK of records ([`records`]): small files share a message, and so do messages of a
 //! live stream that are sent at the same moment.
 
+mod display;
+mod emit;
 mod list;
 mod pack;
 mod path;
@@ -75,7 +77,6 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::reader::Reader;
-use path::Quoted;
 
 /// Record of a transfer or a live stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -441,150 +442,6 @@ impl<'a> Record<'a> {
         reader.end("bytes after the record")?;
         Ok(record)
     }
-
-    /// Appends the record.
-    pub fn emit(&self, buf: &mut Vec<u8>) {
-        match *self {
-            Record::Offer { entries, bytes } => {
-                buf.push(record_type::OFFER);
-                buf.extend_from_slice(&entries.to_be_bytes());
-                buf.extend_from_slice(&bytes.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
-            }
-            Record::File { index, size, mode, modified, path } => {
-                buf.push(record_type::FILE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
-                // Bits outside of the mask, such as set-user-id, never leave the sender.
-                buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
-                buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
-                buf.extend_from_slice(path.as_bytes());
-            }
-            Record::Data { index, offset, bytes } => {
-                buf.push(record_type::DATA);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(bytes);
-            }
-            Record::Hole { index, offset, len } => {
-                buf.push(record_type::HOLE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-            }
-            Record::Span { index, offset, step, count, sessions } => {
-                buf.push(record_type::SPAN);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&step.to_be_bytes());
-                buf.extend_from_slice(&count.to_be_bytes());
-                buf.extend_from_slice(sessions.0);
-            }
-            Record::Subtree { index, end, value } => {
-                buf.push(record_type::SUBTREE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&end.to_be_bytes());
-                buf.extend_from_slice(&value);
-            }
-            Record::EndOfFile { index, size, digest } => {
-                buf.push(record_type::END_OF_FILE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&size.to_be_bytes());
-                buf.extend_from_slice(&digest);
-            }
-            Record::End { bytes, listing } => {
-                buf.push(record_type::END);
-                buf.extend_from_slice(&bytes.to_be_bytes());
-                buf.extend_from_slice(&listing);
-            }
-            Record::Message { number, bytes } => {
-                buf.push(record_type::MESSAGE);
-                buf.extend_from_slice(&number.to_be_bytes());
-                buf.extend_from_slice(bytes);
-            }
-            Record::Piece { number, offset, len, bytes } => {
-                buf.push(record_type::PIECE);
-                buf.extend_from_slice(&number.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-                buf.extend_from_slice(bytes);
-            }
-            Record::EndOfStream { messages } => {
-                buf.push(record_type::END_OF_STREAM);
-                buf.extend_from_slice(&messages.to_be_bytes());
-            }
-            Record::Directory { index, mode, modified, path } => {
-                buf.push(record_type::DIRECTORY);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
-                buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
-                buf.extend_from_slice(path.as_bytes());
-            }
-            Record::Link { index, target, path } => {
-                // Every target that parses is shorter than that.
-                let len = u16::try_from(target.len()).unwrap_or(u16::MAX);
-                buf.push(record_type::LINK);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-                buf.extend_from_slice(&target[..len.into()]);
-                buf.extend_from_slice(path.as_bytes());
-            }
-            Record::Resume(reached) => {
-                buf.push(record_type::RESUME);
-                reached.emit(buf);
-            }
-            Record::Kept { index } => {
-                buf.push(record_type::KEPT);
-                buf.extend_from_slice(&index.to_be_bytes());
-            }
-            Record::List { list, flags } => {
-                buf.push(record_type::LIST);
-                buf.extend_from_slice(&list);
-                buf.push(flags.code());
-            }
-            Record::Question { question } => {
-                buf.push(record_type::QUESTION);
-                buf.extend_from_slice(&question.to_be_bytes());
-            }
-            Record::Same { index, offset, len } => {
-                buf.push(record_type::SAME);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-            }
-            Record::Withdraw { index, reason } => {
-                buf.push(record_type::WITHDRAW);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.push(match reason {
-                    WithdrawReason::Changed => REASON_CHANGED,
-                    WithdrawReason::Unreadable => REASON_UNREADABLE,
-                });
-            }
-        }
-    }
-
-    /// Length of the record in bytes.
-    pub fn wire_len(&self) -> usize {
-        match self {
-            Record::Offer { .. } => 1 + 4 + 8,
-            Record::File { path, .. } => FILE_HEADER_LEN + path.len(),
-            Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
-            Record::Hole { .. } => 1 + 4 + 8 + 8,
-            Record::Span { sessions, .. } => 1 + 4 + 8 + 4 + 4 + sessions.0.len(),
-            Record::Subtree { .. } => SUBTREE_LEN,
-            Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
-            Record::End { .. } => 1 + 8 + DIGEST_LEN,
-            Record::EndOfStream { .. } => 1 + 8,
-            Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
-            Record::Piece { bytes, .. } => PIECE_HEADER_LEN + bytes.len(),
-            Record::Directory { path, .. } => 1 + 4 + 4 + 8 + path.len(),
-            Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
-            Record::Withdraw { .. } => 1 + 4 + 1,
-            Record::Resume(_) => 1 + ResumePoint::LEN,
-            Record::Kept { .. } | Record::Question { .. } => KEPT_LEN,
-            Record::List { .. } => LIST_LEN,
-            Record::Same { .. } => 1 + 4 + 8 + 8,
-        }
-    }
 }
 
 /// Returns the records of a message of a live stream: a MESSAGE, or PIECEs if it does not fit a record of `most`
@@ -601,72 +458,6 @@ pub fn stream_records(number: u64, message: &[u8], most: usize) -> impl Iterator
     let offsets = (0..).step_by(size).map(|offset: usize| u32::try_from(offset).unwrap_or(u32::MAX));
     let pieces = offsets.zip(pieces).map(move |(offset, bytes)| Record::Piece { number, offset, len, bytes });
     whole.into_iter().chain(pieces)
-}
-
-impl fmt::Display for Record<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = |size: &Option<u64>| size.map_or_else(|| "unknown".to_owned(), |size| size.to_string());
-        match self {
-            Record::Offer { entries, bytes } => {
-                write!(f, "file offer entries {entries} bytes {}", size(bytes))
-            }
-            Record::File { index, size: bytes, mode, modified, path } => {
-                write!(f, "file {index} begin size {} mode {mode:03o} ", size(bytes))?;
-                modified.iter().try_for_each(|time| write!(f, "modified {time} "))?;
-                write!(f, "path {}", Quoted(path))
-            }
-            Record::Data { index, offset, bytes } => {
-                write!(f, "file {index} data offset {offset} length {}", bytes.len())
-            }
-            Record::Hole { index, offset, len } => {
-                write!(f, "file {index} hole offset {offset} length {len}")
-            }
-            Record::Span { index, offset, step, count, sessions } => {
-                write!(f, "file {index} span offset {offset} step {step} count {count} sessions")?;
-                sessions.iter().try_for_each(|session| write!(f, " {:08x}", session.0))
-            }
-            Record::Subtree { index, end, value } => {
-                write!(f, "file {index} subtree end {end} value ")?;
-                value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-            Record::EndOfFile { index, size, digest } => {
-                write!(f, "file {index} end size {size} digest ")?;
-                digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-            Record::End { bytes, .. } => write!(f, "file transfer end bytes {bytes}"),
-            Record::Message { number, bytes } => {
-                write!(f, "stream message {number} length {}", bytes.len())
-            }
-            Record::Piece { number, offset, len, bytes } => {
-                write!(f, "stream message {number} of {len} piece offset {offset} length {}", bytes.len())
-            }
-            Record::EndOfStream { messages } => write!(f, "stream end messages {messages}"),
-            Record::Directory { index, mode, modified, path } => {
-                write!(f, "file {index} directory mode {mode:03o} ")?;
-                modified.iter().try_for_each(|time| write!(f, "modified {time} "))?;
-                write!(f, "path {}", Quoted(path))
-            }
-            Record::Link { index, target, path } => {
-                write!(f, "file {index} link path {} target {}", Quoted(path), Quoted(target))
-            }
-            Record::Withdraw { index, reason } => write!(f, "file {index} withdrawn: {reason}"),
-            Record::Resume(ResumePoint { transfer, entry, offset }) => {
-                write!(f, "file transfer ")?;
-                transfer.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                write!(f, " from file {entry} offset {offset}")
-            }
-            Record::Kept { index } => write!(f, "file {index} kept"),
-            Record::List { list, flags } => {
-                write!(f, "file list ")?;
-                list.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                write!(f, "{flags}")
-            }
-            Record::Question { question } => write!(f, "file question {question}"),
-            Record::Same { index, offset, len } => {
-                write!(f, "file {index} same offset {offset} length {len}")
-            }
-        }
-    }
 }
 
 impl<'a> Reader<'a> {

@@ -1,21 +1,27 @@
 //! Receiver of one sender's records: it checks them and writes files or messages.
 
-use carillon_core::Order;
-use carillon_proto::session::ListId;
-use carillon_wire::file::{
-    Record, RelativePath, ResumePoint, TransferId, WithdrawReason, link_stays_below, records,
-};
+mod missing;
+mod prior_file;
+mod resuming;
+mod sink;
 
-use super::arriving::{Completed, Open, Spare, Unstored, WRITE_BYTES};
+use carillon_core::Order;
+use carillon_wire::file::{Record, RelativePath, TransferId, link_stays_below, records};
+
+use super::arriving::{Completed, Open, Spare, Unstored};
 use super::listing::Listing;
 use super::live::Live;
 use super::message_numbers::MessageNumbers;
 use super::names::{components, is_part_name, shown_name};
 use super::problem::{Problem, Unstorable, damaged, in_order, ours, refused, relative, stored};
 use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
-use super::target::{Partial, Position, Target};
+use super::target::Position;
 use super::times::Attributes;
 use super::update::{Comparison, MAX_SUBTREES};
+
+use missing::Missing;
+pub(super) use prior_file::PriorFile;
+pub use sink::Sink;
 
 /// Applies the records of one sender and checks every offset and digest.
 #[derive(Debug)]
@@ -61,72 +67,6 @@ pub struct Intake {
     is_damaged: bool,
 }
 
-/// Destination of all senders' data.
-#[derive(Debug)]
-pub enum Sink {
-    /// Files.
-    Files(Target),
-    /// Messages of live streams.
-    Live(Live),
-}
-
-impl Sink {
-    /// Returns messages about the destination, a line each.
-    pub fn take_notes(&mut self) -> Vec<String> {
-        match self {
-            Sink::Files(target) => target.take_notes(),
-            Sink::Live(_) => Vec::new(),
-        }
-    }
-
-    /// Returns true if it never blocks while it has room.
-    pub(super) fn is_prompt(&self) -> bool {
-        match self {
-            Sink::Files(_) => false,
-            Sink::Live(live) => live.is_prompt(),
-        }
-    }
-
-    /// Progress of an earlier attempt; asked between transfers.
-    pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
-        match self {
-            Sink::Files(target) => target.reached(trusted),
-            Sink::Live(_) => None,
-        }
-    }
-
-    /// Identity of the list of the last complete update, zero without one; `None` if this is not a directory, which
-    /// alone can be updated.
-    pub fn list(&self) -> Option<ListId> {
-        match self {
-            Sink::Files(target @ Target::Directory(_)) => Some(ListId(target.list().unwrap_or_default())),
-            Sink::Files(Target::Output(_)) | Sink::Live(_) => None,
-        }
-    }
-
-    /// Identifier of the destination: equal in every process of this host for the same directory, otherwise the
-    /// number of this process.
-    pub fn place(&self, process: u64) -> u64 {
-        let place = match self {
-            Sink::Files(target) => target.place(),
-            Sink::Live(_) => None,
-        };
-        let digest = |place: Vec<u8>| {
-            blake3::hash(&place).as_bytes().iter().take(8).fold(0, |all, &byte| all << 8 | u64::from(byte))
-        };
-        place.map_or(process, digest)
-    }
-
-    /// Prepares the destination for the next transfer.
-    #[must_use]
-    pub fn again(self) -> Sink {
-        match self {
-            Sink::Live(live) => Sink::Live(live.again()),
-            files => files,
-        }
-    }
-}
-
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Waits for OFFER, or for the first of a live stream.
@@ -145,27 +85,6 @@ pub(super) enum Stage {
     Live,
     /// Has everything, or has failed.
     Over,
-}
-
-/// A file that exists already.
-#[derive(Debug)]
-pub(super) struct PriorFile {
-    name: Vec<u8>,
-    size: u64,
-    /// Bytes received again.
-    offset: u64,
-}
-
-/// Files that the sender withdrew.
-#[derive(Debug, Default)]
-pub(super) struct Missing {
-    count: u32,
-    /// Listed entries that cannot be stored and were not reported yet.
-    unstored: Vec<Unstored>,
-    /// Number of entries that this receiver cannot store.
-    unstored_count: u32,
-    /// Names of the first of them, with reasons.
-    named: Vec<String>,
 }
 
 impl Intake {
@@ -617,75 +536,6 @@ impl Intake {
         self.next_entry(sink);
     }
 
-    /// Handles the identifier of a transfer and the sender's starting point.
-    fn resume(&mut self, sink: &mut Sink, from: ResumePoint) -> Result<(), Problem> {
-        let Sink::Files(target) = sink else { return Err(self.files_come()) };
-        if self.folder.is_empty() {
-            self.transfer = Some(from.transfer);
-            self.kept = target.resume(from.transfer);
-        }
-        match &self.kept {
-            Some(kept) => self.noted = Some((kept.reached.entry, 0)),
-            // Complete files would block the next attempt; a single entry has no next attempt.
-            None if self.announced.is_some_and(|(entries, _)| entries > 1) => self.note(sink, None),
-            None => {}
-        }
-        let had = self.kept.as_ref().map_or((0, 0), |kept| (kept.reached.entry, kept.reached.offset));
-        self.begun = (from.entry, from.offset);
-        if self.begun > had {
-            return Err(refused(
-                "the sender resumes at a point that this receiver has not reached: try again",
-            ));
-        }
-        Ok(())
-    }
-
-    /// Looks for an existing complete file from an attempt that came further.
-    fn had(
-        &mut self,
-        sink: &mut Sink,
-        path: RelativePath<'_>,
-        size: Option<u64>,
-    ) -> Result<Result<Option<PriorFile>, Unstorable>, Problem> {
-        // An update has compared all files.
-        let kept = self.kept.as_ref().filter(|_| self.comparison.is_none());
-        let (Some(kept), Sink::Files(target), Some(size)) = (kept, sink, size) else {
-            return Ok(Ok(None));
-        };
-        let was_noted = self.entries < kept.reached.entry;
-        let is_part = self.entries == kept.reached.entry && kept.part.is_some();
-        // Where files are replaced an existing file may be outdated: without a journal entry it is written again.
-        if !was_noted && (is_part || self.entries >= kept.at_most() || target.overwrites()) {
-            return Ok(Ok(None));
-        }
-        let name = self.below(path)?;
-        let offset = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
-        match stored(target.existing(&mut self.position, &relative(&name)?, size))? {
-            Err(reason) => Ok(Err(reason)),
-            Ok(Some(_)) => Ok(Ok(Some(PriorFile { name, size, offset }))),
-            Ok(None) if was_noted => Err(refused(&format!(
-                "{} was received earlier and has been removed since: try again",
-                shown_name(&name)
-            ))),
-            Ok(None) => Ok(Ok(None)),
-        }
-    }
-
-    /// Writes the progress into the journal.
-    pub(super) fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
-        let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
-        // The next attempt would look for the files in the journal.
-        if self.missing.unstored_count > 0 {
-            return;
-        }
-        // The journal of an earlier attempt may be further ahead.
-        let further = |(noted, _)| noted > self.entries || (noted == self.entries && partial.is_none());
-        if !self.noted.is_some_and(further) {
-            self.noted = Some((self.entries, self.bytes));
-            target.note(transfer, self.entries, partial);
-        }
-    }
-
     /// Destination of live-stream messages.
     fn live<'a>(&self, sink: &'a mut Sink) -> Result<&'a mut Live, Problem> {
         match sink {
@@ -702,63 +552,6 @@ impl Intake {
         self.bytes += bytes as u64;
         self.stage = Stage::Live;
         self.numbers.is_complete()
-    }
-
-    fn open(
-        &mut self,
-        sink: &mut Sink,
-        path: RelativePath<'_>,
-        size: Option<u64>,
-        attributes: Attributes,
-    ) -> Result<Result<Open, Unstorable>, Problem> {
-        let Sink::Files(target) = sink else { return Err(self.files_come()) };
-        let name = self.below(path)?;
-        let mut spare = self.spare.take().unwrap_or_default();
-        let begun = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
-        let kept = self.kept.as_ref().filter(|_| self.comparison.is_none());
-        let kept = kept.filter(|kept| self.entries == kept.reached.entry);
-        if let Some(part) = kept.and_then(|kept| kept.part.clone()) {
-            let mut had = 0;
-            let read = |bytes: &[u8]| {
-                spare.tree.update(bytes);
-                had += bytes.len() as u64;
-            };
-            let partial =
-                target.reopen(&mut self.position, &relative(&name)?, size, &part, read).map_err(ours)?;
-            let fits = begun <= had && size.is_none_or(|size| had <= size);
-            if let Some(partial) = partial.filter(|_| fits) {
-                self.resumed += begun;
-                let partial = Some(partial);
-                let open = Open { partial, name, attributes, size, offset: begun, had, verified: 0, spare };
-                return Ok(Ok(open));
-            }
-            spare.tree.reset();
-        }
-        if begun > 0 {
-            return Err(refused(&format!(
-                "the received part of {} has been removed since: try again",
-                shown_name(&name)
-            )));
-        }
-        // A small file is written at once when it is complete.
-        let partial = match size {
-            Some(size) if size <= WRITE_BYTES as u64 => None,
-            _ => {
-                let begun = target.begin(&mut self.position, &relative(&name)?, size, attributes.mode);
-                match stored(begun)? {
-                    Ok(partial) => Some(partial),
-                    Err(reason) => {
-                        self.spare = Some(spare);
-                        return Ok(Err(reason));
-                    }
-                }
-            }
-        };
-        let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, verified: 0, spare };
-        if self.noted.is_some() && open.partial.is_some() {
-            self.note(sink, open.partial.as_mut());
-        }
-        Ok(Ok(open))
     }
 
     /// Name below the destination.
@@ -799,62 +592,3 @@ impl Intake {
         self.expect_index(index)
     }
 }
-
-impl PriorFile {
-    /// Compares the file with the sender's digest and names it.
-    fn close(
-        self,
-        sink: &mut Sink,
-        position: &mut Position,
-        size: u64,
-        digest: blake3::Hash,
-    ) -> Result<Completed, Problem> {
-        let PriorFile { name, size: had, offset } = self;
-        let Sink::Files(target) = sink else { return Err(refused("files come")) };
-        if size != had || size != offset {
-            let name = shown_name(&name);
-            return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
-        }
-        let found = target.existing(position, &relative(&name)?, size).map_err(ours)?;
-        let mut hasher = blake3::Hasher::new();
-        if !found.is_some_and(|file| hasher.update_reader(file).is_ok() && hasher.finalize() == digest) {
-            let text = format!(
-                "{} exists and differs from the sender's file: remove it and try again",
-                shown_name(&name)
-            );
-            return Err(refused(&text));
-        }
-        Ok(Completed { name, bytes: size, digest })
-    }
-}
-
-impl Missing {
-    pub(super) fn add(&mut self, name: &[u8], reason: WithdrawReason) {
-        self.count += 1;
-        if self.named.len() < MAX_LISTED_NAMES {
-            self.named.push(format!("{} {reason}", shown_name(name)));
-        }
-    }
-
-    fn add_unstored(&mut self, unstored: Unstored) {
-        self.count += 1;
-        self.unstored_count += 1;
-        if self.named.len() < MAX_LISTED_NAMES {
-            self.named.push(format!("{} {}", shown_name(&unstored.name), unstored.reason));
-        }
-        if self.unstored_count <= MAX_UNSTORED {
-            self.unstored.push(unstored);
-        }
-    }
-
-    fn text(&self) -> Option<String> {
-        let more = self.count as usize - self.named.len();
-        let more = if more > 0 { format!(", and {more} more files") } else { String::new() };
-        (self.count > 0).then(|| format!("not delivered: {}{more}", self.named.join(", ")))
-    }
-}
-
-/// Maximum number of undelivered files named in the result.
-const MAX_LISTED_NAMES: usize = 3;
-/// Maximum number of listed entries that cannot be stored.
-const MAX_UNSTORED: u32 = 10_000;
