@@ -2,7 +2,8 @@
 """Delivers one file to several receivers over real frames of 1500 bytes, with loss, delay and bottlenecks unknown to the
 programs: `carillon send` and `recv` as a user would start them, and UFTP for comparison. Every copy is compared byte for
 byte. Prints goodput to the last receiver, bytes on the sender's wire per byte of the file, and the number of complete and
-verified runs (with --helpers also the bytes sent by all other nodes per byte of the file). Asserts nothing.
+verified runs (with --helpers also the bytes sent by all other nodes per byte of the file), and for each gigabyte of the
+file the processor seconds, user+system, of the sender and of all receivers together. Asserts nothing.
 
     scripts/bench-delivery.py                        a few minutes
     scripts/bench-delivery.py --runs 20              the whole table
@@ -15,7 +16,7 @@ verified runs (with --helpers also the bytes sent by all other nodes per byte of
 A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -up<Mbit/s> (so much leaves the
 sender's port), -port<Mbit/s> (so much goes through each receiver's port) or -slow<Mbit/s> (only through the first
 receiver's). Loss is independent at each receiver's port, of what arrives there; with --both-ways also of what leaves
-it. Time runs from the start of the sender's process until the last receiver has the file, so it contains the start of
+it. With -nogro at the end, the receivers' interfaces do not join frames. Time runs from the start of the sender's process until the last receiver has the file, so it contains the start of
 a session.
 
 Needs root and network namespaces. Installs the Debian package uftp when it is missing and there are registries.
@@ -50,6 +51,8 @@ FEW_CELLS = ["r1-l0-d0", "r4-l0-d0", "r4-l1-d0", "r4-l5-d0", "r4-l20-d0", "r1-l5
 # UFTP: datagrams that fill a frame, buffers of 4 MiB, and a rate (kbit/s) that no cell with loss or delay reaches.
 UFTP_BLOCK, UFTP_BUFFER, UFTP_RATE = "1400", "4194304", "400000"
 
+# Heading of processor seconds for each gigabyte of the file: user and system.
+COSTS = f"{'sender, s/GB':>13} {'receivers':>13}"
 # Seconds for receivers to end after a sender that failed.
 LEFT_BEHIND = 12
 
@@ -64,6 +67,8 @@ class Run(NamedTuple):
     reason: str
     # Bytes sent by helpers and receivers together, per byte of the file.
     others: float = 0.0
+    # Processor seconds of the sender, then of all receivers together; user and system of each.
+    processor: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
 class Bench:
@@ -138,7 +143,7 @@ class Bench:
         ends = [os.stat(self.copy(file, place)).st_ctime for place in places.values()] if all(copies) else []
         seconds = max(ends) - wall if ends else self.args.limit
         size = os.path.getsize(file)
-        return Run(seconds, wire / size, complete, codes, "; ".join(reasons), others / size)
+        return Run(seconds, wire / size, complete, codes, "; ".join(reasons), others / size, used(sender, receivers))
 
     def uftp(self, net: Network, file: str) -> Run:
         places = self.fresh(net)
@@ -173,7 +178,8 @@ class Bench:
         reason = f"{copies.count(False)} of {len(copies)} have no copy" + ("" if in_time else ", no end in time")
         seconds = max(ends) - wall if ends else self.args.limit
         reason = "" if complete else reason
-        return Run(seconds, wire / os.path.getsize(file), complete, [sender.process.returncode], reason)
+        processor = used(sender, receivers)
+        return Run(seconds, wire / os.path.getsize(file), complete, [sender.process.returncode], reason, processor=processor)
 
     def copy(self, file: str, place: str) -> str:
         return os.path.join(place, os.path.basename(file))
@@ -183,7 +189,7 @@ class Bench:
         args = self.args
         file = self.file(self.size(cell))
         found: dict[str, list[Run]] = {subject: [] for subject in subjects}
-        with Network(cell.receivers + args.helpers, cell.delay) as net:
+        with cell.network(args.helpers) as net:
             cell.impair(net)
             for name in net.receivers:
                 net.lose(name, cell.loss / 100 if args.both_ways else 0, "egress")
@@ -220,10 +226,21 @@ class Bench:
             ratio = f"{statistics.median(good) / statistics.median(peer):.2f}"
         if self.args.helpers:
             ratio = f"{statistics.median(run.others for run in runs):.2f}"
-        complete = f"{len(good):>4}/{len(runs):<3} {ratio:>6}  {codes_of(runs)}"
+        # For each gigabyte of the file.
+        parts = zip(*(run.processor for run in runs))
+        per_gigabyte = [statistics.median(part) * 1e9 / self.size(cell) for part in parts]
+        costs = "{:6.2f}+{:<6.2f} {:6.2f}+{:<6.2f}".format(*per_gigabyte)
+        complete = f"{len(good):>4}/{len(runs):<3} {ratio:>6} {costs} {codes_of(runs)}"
         print(f"{cell.name:<18} {subject:<24} {figures} {wire:>6.2f} {complete}", flush=True)
         for reason in sorted({run.reason for run in runs if not run.complete}):
             print(f"{'':<18}   {reason}", flush=True)
+
+
+def used(sender: Started, receivers: list[Started]) -> tuple[float, float, float, float]:
+    """Processor seconds of a sender and of its receivers: user and system."""
+    usages = [one.usage for one in receivers if one.usage]
+    own = (sender.usage.ru_utime, sender.usage.ru_stime) if sender.usage else (0.0, 0.0)
+    return (*own, sum(usage.ru_utime for usage in usages), sum(usage.ru_stime for usage in usages))
 
 
 def codes_of(runs: list[Run]) -> str:
@@ -309,7 +326,7 @@ def main() -> None:
     machine = f"{os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} before"
     print(f"{machine}; frames of 1500 bytes; runs of each: {args.runs}")
     last = "others" if args.helpers else "/UFTP"
-    print(f"{'cell':<18} {'':<24} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {last:>6}  sender; receivers")
+    print(f"{'cell':<18} {'':<24} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {last:>6} {COSTS}  sender; receivers")
     with tempfile.TemporaryDirectory(dir=memory(), prefix="carillon-bench-") as folder:
         bench = Bench(args, folder)
         for cell in cells:

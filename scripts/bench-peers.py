@@ -462,7 +462,7 @@ class Bench:
             plans += [(peer, setting) for setting in settings]
         records: list[dict[str, object]] = []
         stuck = Counter[tuple[str, str]]()
-        with Network(cell.receivers, cell.delay) as net:
+        with cell.network() as net:
             cell.impair(net)
             for number in range(args.runs):
                 # Each begins a round in its turn.

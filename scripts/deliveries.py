@@ -2,7 +2,8 @@
 
 A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -up<Mbit/s> (so much leaves the
 sender's port), -port<Mbit/s> (so much goes through each receiver's port) or -slow<Mbit/s> (only through the first
-receiver's). Loss is independent at each receiver's port, of what arrives there.
+receiver's). Loss is independent at each receiver's port, of what arrives there. The receivers' interfaces join frames (GRO),
+as those of Linux do; with -nogro at the end they do not.
 """
 
 from __future__ import annotations
@@ -30,22 +31,27 @@ class Cell(NamedTuple):
     up: float
     port: float
     slow: float
+    gro: bool
 
     @staticmethod
     def parse(name: str) -> "Cell":
         """What a name says; ValueError if it is none."""
         number = r"(\d+(?:\.\d+)?)"
-        form = rf"r(\d+)-l{number}-d{number}(?:-up{number})?(?:-port{number})?(?:-slow{number})?"
+        form = rf"r(\d+)-l{number}-d{number}(?:-up{number})?(?:-port{number})?(?:-slow{number})?(-nogro)?"
         found = re.fullmatch(form, name)
         if not found:
             raise ValueError(f"{name!r} is no cell; they are called like r4-l5-d10 or r5-l0-d0-slow50")
-        receivers, *rest = found.groups()
-        return Cell(name, int(receivers), *(float(value or 0) for value in rest))
+        receivers, *rest, nogro = found.groups()
+        return Cell(name, int(receivers), *(float(value or 0) for value in rest), gro=not nogro)
 
     @property
     def fast(self) -> bool:
         """Whether nothing slows it down or loses anything."""
         return not (self.loss or self.delay or self.up or self.port or self.slow)
+
+    def network(self, more: int = 0) -> Network:
+        """Its network, with `more` hosts beside the receivers; nothing is lost and slowed down yet."""
+        return Network(self.receivers + more, self.delay, self.gro)
 
     def impair(self, net: Network) -> None:
         """Losses and rates of its ports; the delay is made with the network."""

@@ -85,11 +85,13 @@ class Network:
 
     number = 0
 
-    def __init__(self, receivers: int, delay_ms: float = 0) -> None:
+    def __init__(self, receivers: int, delay_ms: float = 0, gro: bool = True) -> None:
         Network.number += 1
         self.prefix = f"{PREFIX}{os.getpid()}-{Network.number}-"
         self.receivers = [f"r{number}" for number in range(1, receivers + 1)]
         self.hosts = ["s", *self.receivers]
+        # Receivers join frames that follow each other (GRO), as every interface of Linux does unless it is told otherwise.
+        self.gro = gro
         self.relay: subprocess.Popen[str] | None = None
         sweep()
         try:
@@ -119,7 +121,7 @@ class Network:
         for host in self.hosts:
             self.shell(
                 host,
-                f"port=eth0; {plain}; ip link set lo up; ip addr add {self.address(host)}/24 brd + dev eth0; "
+                f"port=eth0; {plain}; {self._joining(host)}ip link set lo up; ip addr add {self.address(host)}/24 brd + dev eth0; "
                 "ip link set eth0 up; ip route add 224.0.0.0/4 dev eth0",
             )
         self._meet()
@@ -129,6 +131,9 @@ class Network:
             assert self.relay.stdout is not None
             if self.relay.stdout.readline() != "ready\n":
                 raise RuntimeError("the link emulator does not start")
+
+    def _joining(self, host: str) -> str:
+        return "ethtool -K eth0 gro on >/dev/null; " if self.gro and host != "s" else ""
 
     def _meet(self) -> None:
         """Each knows the hardware addresses of all: far away it is a router next to it that one would ask for them, not
@@ -172,15 +177,17 @@ class Network:
         return call(*self.inside(host), "sh", "-ec", script, text=text)
 
     def lose(self, host: str, part: float, hook: str = "ingress") -> None:
-        """Loses this part of the packets that arrive at a host (or leave it, egress), each by itself."""
-        table = f"table netdev lose-{hook}"
+        """Loses this part of the packets that arrive at a host (or leave it, egress), each by itself. Those that arrive
+        are lost where they leave the switch: the host itself would lose a whole run of joined frames at once."""
+        place, device = ("switch", host) if hook == "ingress" else (host, "eth0")
+        table = f"table netdev lose-{hook}-{host}"
         rules = f"add {table}\ndelete {table}\n"
         if part > 0:
             rules += (
-                f"{table} {{ chain c {{ type filter hook {hook} device eth0 priority 0; "
+                f"{table} {{ chain c {{ type filter hook egress device {device} priority 0; "
                 f"meta protocol {{ ip, ip6 }} numgen random mod 1000000 < {round(part * 1e6)} drop\n }}\n }}\n"
             )
-        self.shell(host, "nft -f -", text=rules)
+        self.shell(place, "nft -f -", text=rules)
 
     def rate_in(self, host: str, mbit: float, queue: int = 262144) -> None:
         """The port towards a host carries at this rate and queues this number of bytes; the excess is dropped."""
