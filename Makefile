@@ -28,7 +28,7 @@ test: setup ## run every test, those that could go on for minutes with a sample 
 .PHONY: test-long
 test-long: setup ## run the tests that are samples by default with all cases, except the floods of `make nightly`
 	$(LONG) scripts/test.py --programs lib,conformance,delivery,formats,helpers,laboratory,package,properties,protocols,session,simulator,strangers,transfer
-	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command helpers sealed a_killed every_protocol_delivers dissector small_files
+	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command helpers sealed a_killed every_protocol_delivers dissector small_files unchanged_tree
 	$(LONG) RUST_TEST_THREADS=6 scripts/test.py --programs command numbers peers swaps testbed
 
 # Crates that are not published.

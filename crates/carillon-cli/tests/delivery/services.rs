@@ -219,7 +219,11 @@ fn idle_services_join_again_after_a_switch_forgets_them() {
         host.carillon(&format!("recv --name {name} --out {name} --keep-going{six}")).start()
     });
     let groups = ["239.255.67.65", "ff15::77"];
-    let known = || groups.map(|group| net.shell("bridge mdb").contains(&format!("port r1 grp {group}")));
+    let known = || {
+        // The switch is asked by a program of its own.
+        std::thread::sleep(Duration::from_millis(200));
+        groups.map(|group| net.shell("bridge mdb").contains(&format!("port r1 grp {group}")))
+    };
     wait_until("the switch knows", || known() == [true, true]);
     // The kernel sends each membership report twice.
     std::thread::sleep(Duration::from_millis(2500));

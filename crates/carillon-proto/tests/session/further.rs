@@ -239,7 +239,7 @@ fn silent_member_is_expelled_early_and_served_later() {
         (Slow::Lane, 0, 750..1500),
         (Slow::Drop, 1000, 5000..5010),
     ];
-    for (slow, had, long) in all.into_iter().take(if is_long_tier() { 4 } else { 2 }) {
+    for (slow, had, long) in all.into_iter().take(if is_long_tier() { 4 } else { 1 }) {
         let mut world = of_carillon(&["a", "b", "c"], slow, 60_000);
         world.seed(5, 0.05);
         world.run_until(ms(8_000), |world| {
@@ -279,7 +279,7 @@ fn silence_is_detected_later_without_polls() {
 #[test]
 fn receivers_behind_slow_ports_are_set_aside_unless_all_are() {
     let slow = [&[3][..], &[1, 2, 3, 4, 5, 6], &[1, 2, 3, 4], &[]];
-    for slow in slow.into_iter().take(if is_long_tier() { 4 } else { 2 }) {
+    for slow in slow.into_iter().take(if is_long_tier() { 4 } else { 1 }) {
         let set_aside = if slow.len() < 6 { slow } else { &[] };
         let reasons = behind_ports(slow);
         let is_right =

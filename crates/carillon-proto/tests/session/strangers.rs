@@ -383,7 +383,7 @@ fn member_amplifies_at_most_threefold_plus_64_kib() {
     let receivers = || REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Receiver));
     for entry in receivers().filter(roster) {
         // Members come to know each other first: it takes a session.
-        for settings in extremes(entry).into_iter().step_by(sampling_step(72)) {
+        for settings in extremes(entry).into_iter().step_by(sampling_step(288)) {
             let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
             // Receivers cut shorter spans to this.
             let settings = settings.replace("1 ns", "100 us");
