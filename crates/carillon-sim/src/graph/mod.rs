@@ -8,6 +8,7 @@ mod input;
 mod link;
 mod network;
 mod outage;
+mod packet;
 pub mod regions;
 mod routes;
 mod topology;
