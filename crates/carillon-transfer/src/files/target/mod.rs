@@ -1,0 +1,345 @@
+//! Destination of files: a directory that no name can escape, with temporary names until everything is verified.
+
+mod errors;
+mod partial;
+mod writing;
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use carillon_wire::file::{ResumePoint, TransferId};
+use rustix::fs::{Mode, Stat, fchmod, fstat};
+
+use super::descent::Descent;
+use super::draft::Draft;
+use super::leftovers::Sweep;
+use super::manifest::special;
+use super::names::{below, part_name, shown_path};
+use super::output::Output;
+use super::problem::Unstorable;
+use super::resume::{Journal, Kept};
+use super::spool::Spool;
+use super::times::{self, Attributes};
+use super::update::{self, Comparison, Lookup};
+use super::written::{Written, exact_device};
+use crate::LocalError;
+
+pub use partial::Partial;
+
+/// A directory for received files, or one output for their contents.
+#[derive(Debug)]
+pub enum Target {
+    /// Files below a directory.
+    Directory(Box<Folder>),
+    /// The contents of all files, one after the other.
+    Output(Output),
+}
+
+/// A directory for received files.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    /// True if existing files are replaced.
+    overwrite: bool,
+    /// True while small files can be created without a temporary name.
+    unnamed: bool,
+    /// Seed of the next temporary name.
+    number: u64,
+    sweep: Sweep,
+    /// Owner of the receiver's files.
+    user: u32,
+    /// Journal of the transfer, with the state of an earlier attempt.
+    journal: Option<Journal>,
+    kept: Option<Kept>,
+    /// True if only signed data is accepted.
+    trusted: bool,
+    /// Spool of overheard data, while no session uses it.
+    spool: Option<Box<Spool>>,
+    /// True if the directory was swept for leftovers of an earlier transfer.
+    swept: bool,
+    /// Entries created in this transfer.
+    written: Written,
+    /// Permission bits that the system leaves to new files.
+    permitted: u32,
+    /// True if a sender may delete entries.
+    deletes: bool,
+    /// Names of files to come in whose place directories may stand until they are complete.
+    replaced: HashSet<Vec<u8>>,
+}
+
+/// Directory of a sender's last file; `None` before the first.
+pub type Position = Option<Descent>;
+
+impl Target {
+    /// Opens a writable directory, created if necessary, and removes or reports leftovers of a killed receiver.
+    pub fn directory(root: &Path, overwrite: bool) -> Result<Target, LocalError> {
+        Ok(Target::open(root, overwrite)?)
+    }
+
+    fn open(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
+        let failed = || format!("cannot write to directory {}", shown_path(root));
+        if let Ok(found) = std::fs::metadata(root)
+            && !found.is_dir()
+        {
+            let kind = if found.is_file() { "file" } else { special(found.file_type()) };
+            let path = shown_path(root);
+            let text = format!(
+                "{path} is a {kind}, not a directory: `carillon recv --stdout > {path}` writes a single received file to it"
+            );
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, text).into());
+        }
+        let mut number = getrandom::u64().context("the system provides no random numbers")?;
+        let descent = Descent::new(root).with_context(failed)?;
+        // Write errors are found before the transfer begins.
+        let probe = Draft::create(descent.root(), b"probe", 0o600, || next(&mut number));
+        let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
+        // If an unusual spelling is refused, names are not compared byte by byte.
+        let probe = Draft::create(descent.root(), "probe-é".as_bytes(), 0o777, || next(&mut number));
+        let spelling = probe.as_ref().ok().and_then(|probe| std::str::from_utf8(probe.part()).ok());
+        let exact = spelling.and_then(|name| exact_device(descent.root(), name));
+        let permitted = probe.as_ref().ok().and_then(|probe| probe.mode().ok()).unwrap_or(0o777);
+        drop(probe);
+        let mut journal = Journal::open(descent.root(), user, false);
+        let kept = journal.as_ref().and_then(|journal| journal.read(descent.root(), user));
+        if kept.is_none()
+            && let Some(journal) = journal.take()
+        {
+            journal.remove(descent.root());
+        }
+        // The journal is read before the other leftovers are removed.
+        let spool = Spool::open(root, user);
+        let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| below(root, part));
+        let mut sweep = Sweep::new(user, spared);
+        let swept = sweep.tree(descent.root(), root);
+        Ok(Target::Directory(Box::new(Folder {
+            root: root.to_owned(),
+            overwrite,
+            unnamed: !overwrite && cfg!(target_os = "linux"),
+            number,
+            sweep,
+            user,
+            journal,
+            kept,
+            trusted: false,
+            spool: Some(Box::new(spool)),
+            swept,
+            written: Written::new(exact),
+            permitted,
+            deletes: false,
+            replaced: HashSet::new(),
+        })))
+    }
+
+    /// Permits senders to delete entries of the directory.
+    pub fn permit_deleting(&mut self, deletes: bool) {
+        if let Target::Directory(folder) = self {
+            folder.deletes = deletes;
+        }
+    }
+
+    /// Takes the spool for a session.
+    pub(super) fn take_spool(&mut self) -> Option<Box<Spool>> {
+        if let Target::Directory(folder) = self { folder.spool.take() } else { None }
+    }
+
+    /// Returns the spool for the next session.
+    pub(super) fn put_spool(&mut self, spool: Box<Spool>) {
+        if let Target::Directory(folder) = self {
+            folder.spool = Some(spool);
+        }
+    }
+
+    /// Identifier of the destination, equal in every process of this host; `None` for an output of this process.
+    pub(super) fn place(&self) -> Option<Vec<u8>> {
+        match self {
+            Target::Directory(folder) => {
+                let path = std::fs::canonicalize(&folder.root).unwrap_or_else(|_| folder.root.clone());
+                // Containers on one host may have equal paths.
+                let device = std::fs::metadata(&path).map_or(0, |found| found.dev());
+                Some([b"directory".as_slice(), path.as_os_str().as_bytes(), &device.to_be_bytes()].concat())
+            }
+            Target::Output(output) => output.is_stdout().then(|| b"stdout".to_vec()),
+        }
+    }
+
+    /// Messages about the directory, a line each.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        match self {
+            Target::Directory(folder) => folder.sweep.take_lines(),
+            Target::Output(_) => Vec::new(),
+        }
+    }
+
+    /// Progress of an earlier attempt; asked between transfers. With `trusted` only signed progress counts.
+    pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
+        let Target::Directory(folder) = self else { return None };
+        folder.trusted = trusted;
+        folder.written.clear();
+        folder.replaced.clear();
+        if let (None, Some(journal)) = (&folder.kept, &folder.journal) {
+            let descent = Descent::new(&folder.root).ok()?;
+            folder.kept = journal.read(descent.root(), folder.user);
+        }
+        if folder.kept.as_ref().is_some_and(|kept| kept.trusted != trusted) {
+            folder.forget();
+        }
+        folder.kept.as_ref().map(|kept| kept.reached)
+    }
+
+    /// Begins a resumable transfer and returns the state of its earlier attempt. Leftovers of other transfers are
+    /// removed.
+    pub(super) fn resume(&mut self, transfer: TransferId) -> Option<Kept> {
+        let Target::Directory(folder) = self else { return None };
+        let kept = folder.kept.take_if(|kept| kept.reached.transfer == transfer);
+        if kept.is_none() {
+            folder.forget();
+        }
+        kept
+    }
+
+    /// Records the number of complete entries and the partial file of the next one. If recording fails, the next
+    /// attempt begins anew.
+    pub(super) fn note(&mut self, transfer: TransferId, entry: u32, partial: Option<&mut Partial>) {
+        let Target::Directory(folder) = self else { return };
+        if folder.journal.is_none() {
+            let descent = Descent::new(&folder.root);
+            folder.journal = descent.ok().and_then(|root| Journal::open(root.root(), folder.user, true));
+        }
+        let Some(journal) = &folder.journal else { return };
+        let part = partial.as_ref().and_then(|partial| partial.part(&folder.root));
+        match journal.write(folder.trusted, (transfer, entry), part.as_deref()) {
+            Ok(()) => partial.into_iter().for_each(Partial::keep),
+            Err(_) => folder.forget(),
+        }
+    }
+
+    /// Sets permission bits and time of a file that is not sent. Errors are ignored, as the contents are intact.
+    pub(super) fn set_attributes(&mut self, lookup: &mut Lookup, name: &[u8], attributes: Attributes) {
+        let (Target::Directory(folder), Some(file)) = (self, lookup.file(name)) else { return };
+        let _ = fchmod(&file, Mode::from_raw_mode((attributes.mode & folder.permitted) as _));
+        times::set(file.as_fd(), attributes.modified);
+    }
+
+    /// Removes the partial file of an earlier attempt.
+    pub(super) fn remove_kept(&mut self, kept: &Kept) {
+        if let Target::Directory(folder) = self
+            && let Ok(descent) = Descent::new(&folder.root)
+        {
+            kept.remove(descent.root());
+        }
+    }
+
+    /// Identity of the list of the last complete update.
+    pub(super) fn list(&self) -> Option<TransferId> {
+        let Target::Directory(folder) = self else { return None };
+        update::list_identity(&mut Lookup::new(&folder.root).ok()?)
+    }
+
+    /// Returns true if existing files are replaced.
+    pub(super) fn overwrites(&self) -> bool {
+        matches!(self, Target::Directory(folder) if folder.overwrite)
+    }
+
+    /// Removes the journal.
+    pub(super) fn forget(&mut self) {
+        if let Target::Directory(folder) = self {
+            folder.forget();
+        }
+    }
+}
+
+impl Folder {
+    /// The directory.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Permission bits that the system leaves to new files.
+    pub(super) fn permitted(&self) -> u32 {
+        self.permitted
+    }
+
+    /// Returns true if a file that is not sent is another entry of the transfer to the file system; otherwise records
+    /// it.
+    pub(super) fn is_alias(&mut self, directory: BorrowedFd<'_>, name: &[u8], stat: &Stat) -> bool {
+        let is_alias = self.written.alias(directory, name, stat).is_some();
+        if !is_alias {
+            self.written.note(name, stat);
+        }
+        is_alias
+    }
+
+    /// Returns true if a sender may delete entries.
+    pub(super) fn permits_deleting(&self) -> bool {
+        self.deletes
+    }
+
+    /// Accepts files in place of these directories, which are removed when the files are complete.
+    pub(super) fn replace_directories(&mut self, names: impl Iterator<Item = Vec<u8>>) {
+        self.replaced.extend(names);
+    }
+
+    /// Stores the list of a complete update.
+    pub(super) fn write_list(&mut self, comparison: &Comparison) {
+        let part = part_name(b"list", next(&mut self.number));
+        if let Ok(descent) = Descent::new(&self.root) {
+            let _ = update::write_list(descent.root(), comparison, &part);
+        }
+    }
+
+    fn enter<'a>(
+        &mut self,
+        position: &'a mut Position,
+        names: &[u8],
+        attributes: Option<Attributes>,
+    ) -> anyhow::Result<BorrowedFd<'a>> {
+        let descent = match position {
+            Some(descent) => descent,
+            None => {
+                let descent = Descent::new(&self.root);
+                let failed = || format!("cannot write to directory {}", shown_path(&self.root));
+                position.insert(descent.with_context(failed)?)
+            }
+        };
+        let (sweep, swept, written) = (&mut self.sweep, self.swept, &mut self.written);
+        descent.enter(names, attributes, &mut |entered| {
+            if written.has(entered.name) {
+                return Ok(());
+            }
+            let stat = fstat(entered.handle).map_err(io::Error::from)?;
+            if !entered.is_made {
+                if let Some(other) = written.alias(entered.above, entered.name, &stat) {
+                    return Err(Unstorable::alias(&other).into());
+                }
+                if !swept {
+                    sweep.directory(entered.handle, entered.path);
+                }
+            }
+            written.note(entered.name, &stat);
+            Ok(())
+        })
+    }
+}
+
+impl Folder {
+    /// Removes the data kept of a transfer.
+    fn forget(&mut self) {
+        let Ok(descent) = Descent::new(&self.root) else { return };
+        if let Some(journal) = self.journal.take() {
+            let noted = journal.read(descent.root(), self.user);
+            noted.iter().chain(&self.kept).for_each(|kept| kept.remove(descent.root()));
+            journal.remove(descent.root());
+        }
+        self.kept = None;
+    }
+}
+
+fn next(number: &mut u64) -> u64 {
+    *number = number.wrapping_add(1);
+    *number
+}

@@ -1,0 +1,70 @@
+//! An incomplete file under a temporary name, or a part of the single output.
+
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use super::super::draft::Draft;
+use super::super::holes;
+use super::super::output::Output;
+use super::errors::cannot_write;
+
+/// An incomplete file. Dropping it removes the file.
+#[derive(Debug)]
+pub struct Partial(pub(super) Kind);
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    File { draft: Draft<OwnedFd>, path: PathBuf, overwrite: bool },
+    Output(Output),
+}
+
+impl Partial {
+    /// Keeps the file after the drop.
+    pub(super) fn keep(&mut self) {
+        if let Kind::File { draft, .. } = &mut self.0 {
+            draft.keep();
+        }
+    }
+
+    /// Path below this directory, with its temporary name.
+    pub(super) fn part(&self, root: &Path) -> Option<Vec<u8>> {
+        let Kind::File { draft, path, .. } = &self.0 else { return None };
+        let part = path.strip_prefix(root).ok()?.with_file_name(OsStr::from_bytes(draft.part()));
+        Some(part.into_os_string().into_vec())
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
+            Kind::Output(output) => output.write(bytes),
+        }
+    }
+
+    /// Truncates the file to this length.
+    pub fn cut(&mut self, len: u64) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Kind::File { draft, path, .. } => draft.cut(len).with_context(|| cannot_write(path)),
+            Kind::Output(_) => Ok(()),
+        }
+    }
+
+    /// Appends zeros as a hole.
+    pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
+        match &mut self.0 {
+            Kind::File { draft, path, .. } => draft.go_over(len).with_context(|| cannot_write(path)),
+            Kind::Output(output) => holes::zeros(len).try_for_each(|zeros| output.write(zeros)),
+        }
+    }
+
+    /// Removes the file, even if it was kept.
+    pub fn discard(self) {
+        if let Kind::File { draft, .. } = self.0 {
+            draft.discard();
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Creating of entries in a directory.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use anyhow::{Context as _, bail};
+use carillon_wire::file::RelativePath;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat, unlinkat};
+use rustix::io::Errno;
+
+use super::super::draft::{self, Draft, WriteError};
+use super::super::names::{below, shown_path, split};
+use super::super::problem::{Unstorable, is_unfit};
+use super::super::times::Attributes;
+use super::super::written::{Written, lists};
+use super::errors::{
+    cannot_create, cannot_write, exists, has_no_links, is_a_directory, is_unfit_io, unnamed_because,
+};
+use super::partial::Kind;
+use super::{Partial, Position, Target, next};
+
+impl Target {
+    /// Reopens the partial file of an earlier attempt; `read` receives its contents.
+    pub(in crate::files) fn reopen(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        size: Option<u64>,
+        part: &[u8],
+        read: impl FnMut(&[u8]),
+    ) -> anyhow::Result<Option<Partial>> {
+        let Target::Directory(folder) = self else { return Ok(None) };
+        let (parents, _) = split(name);
+        let (above, part) = split(part);
+        if above != parents {
+            return Ok(None);
+        }
+        let directory = folder.enter(position, parents, None)?;
+        let path = below(&folder.root, name);
+        let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let Ok(mut draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
+        draft.grow_to(size).with_context(|| cannot_write(&path))?;
+        Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.overwrite })))
+    }
+
+    /// Opens an existing file of this name and size.
+    pub(in crate::files) fn existing(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        size: u64,
+    ) -> anyhow::Result<Option<File>> {
+        let Target::Directory(folder) = self else { return Ok(None) };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = openat(directory, file_name, flags, Mode::empty()).map(File::from) else {
+            return Ok(None);
+        };
+        if !file.metadata().is_ok_and(|found| found.is_file() && found.len() == size) {
+            return Ok(None);
+        }
+        let stat = fstat(&file).map_err(io::Error::from)?;
+        if let Some(other) = folder.written.alias(directory, name, &stat) {
+            return Err(Unstorable::alias(&other).into());
+        }
+        folder.written.note(name, &stat);
+        Ok(Some(file))
+    }
+
+    /// Begins a file with an expected size. An existing file is refused unless it may be replaced.
+    pub(in crate::files) fn begin(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        size: Option<u64>,
+        mode: u32,
+    ) -> anyhow::Result<Partial> {
+        let folder = match self {
+            Target::Directory(folder) => folder,
+            Target::Output(output) => return Ok(Partial(Kind::Output(output.clone()))),
+        };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let path = below(&folder.root, name);
+        let found = statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW);
+        if let Ok(stat) = &found
+            && let Some(other) = folder.written.alias(directory, name, stat)
+        {
+            return Err(Unstorable::alias(&other).into());
+        }
+        match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Directory) if folder.replaced.contains(name.as_bytes()) => {}
+            Ok(FileType::Directory) => return Err(is_a_directory(&path)),
+            Ok(_) if !folder.overwrite => return Err(exists(&path)),
+            Ok(_) | Err(Errno::NOENT) => {}
+            Err(error) if is_unfit(error, directory) => return Err(Unstorable::unfit(error).into()),
+            Err(error) => {
+                return Err(io::Error::from(error))
+                    .with_context(|| format!("cannot look at {}", shown_path(&path)));
+            }
+        }
+        let owned = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let mut draft = match Draft::create(owned, file_name, mode, || next(&mut folder.number)) {
+            Err(error) if is_unfit_io(&error, directory) => return Err(Unstorable::unfit(error).into()),
+            draft => draft.with_context(|| cannot_create(&path))?,
+        };
+        draft.grow_to(size).with_context(|| cannot_write(&path))?;
+        Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
+    }
+
+    /// Writes a complete file with these permission bits and modification time.
+    pub(in crate::files) fn write(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        attributes: Attributes,
+        bytes: &[u8],
+    ) -> anyhow::Result<()> {
+        let folder = match self {
+            Target::Directory(folder) => folder,
+            Target::Output(output) => return output.write(bytes).and_then(|()| output.flush()),
+        };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let path = || below(&folder.root, name);
+        if folder.overwrite {
+            folder.written.check(directory, name)?;
+        }
+        let number = || next(&mut folder.number);
+        #[cfg(target_os = "linux")]
+        let unnamed =
+            folder.unnamed.then(|| draft::write_unnamed(directory, file_name, attributes, bytes)).flatten();
+        #[cfg(not(target_os = "linux"))]
+        let unnamed = None;
+        folder.unnamed = unnamed.is_some();
+        let written = unnamed.unwrap_or_else(|| {
+            draft::write(directory, file_name, attributes, bytes, folder.overwrite, number)
+        });
+        match written {
+            Ok(stat) => folder.written.made(directory, name, &stat),
+            Err(WriteError::Name(error)) => {
+                Err(unnamed_because(error, directory, name, &folder.written, &path))
+            }
+            Err(WriteError::Contents(error)) => Err(error).with_context(|| cannot_write(&path())),
+        }
+    }
+
+    /// Creates a directory unless it exists. Permission bits (of a created one) and modification time are set after
+    /// its contents are complete.
+    pub(in crate::files) fn make_directory(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        attributes: Attributes,
+    ) -> anyhow::Result<()> {
+        let Target::Directory(folder) = self else { return Ok(()) };
+        folder.enter(position, name, Some(attributes)).map(|_| ())
+    }
+
+    /// Creates a symbolic link; `again` permits an existing equal one. The caller has checked its target.
+    pub(in crate::files) fn make_link(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        target: &[u8],
+        again: bool,
+    ) -> anyhow::Result<()> {
+        let Target::Directory(folder) = self else { return Ok(()) };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let found = || readlinkat(directory, file_name, Vec::new()).is_ok_and(|at| at.as_bytes() == target);
+        if again && found() {
+            return Ok(());
+        }
+        if folder.overwrite {
+            folder.written.check(directory, name)?;
+        }
+        match draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number)) {
+            Ok(()) => {
+                let stat =
+                    statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+                folder.written.made(directory, name, &stat)
+            }
+            Err(error) if has_no_links(&error) => Err(Unstorable::link(error).into()),
+            Err(error) => {
+                let path = || below(&folder.root, name);
+                Err(unnamed_because(error, directory, name, &folder.written, &path))
+            }
+        }
+    }
+
+    /// Gives a complete file its final name and modification time.
+    pub(in crate::files) fn commit(
+        &mut self,
+        partial: Partial,
+        name: &RelativePath<'_>,
+        modified: Option<i64>,
+    ) -> anyhow::Result<()> {
+        let (draft, path, overwrite) = match partial.0 {
+            Kind::File { draft, path, overwrite } => (draft, path, overwrite),
+            Kind::Output(output) => return output.flush(),
+        };
+        let Target::Directory(folder) = self else { bail!("{} has no directory", shown_path(&path)) };
+        let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let directory = directory.as_fd();
+        if overwrite {
+            folder.written.check(directory, name)?;
+        }
+        match draft.name(split(name).1, modified, overwrite) {
+            Ok(stat) => folder.written.made(directory, name, &stat),
+            Err(error) => Err(unnamed_because(error, directory, name, &folder.written, &|| path.clone())),
+        }
+    }
+}
+
+impl Written {
+    /// Refuses a path with a name that leads to another entry of the transfer.
+    fn check(&self, directory: BorrowedFd<'_>, path: &[u8]) -> anyhow::Result<()> {
+        let Ok(found) = statat(directory, split(path).1, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
+        match self.alias(directory, path, &found) {
+            Some(other) => Err(Unstorable::alias(&other).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Records a created entry, unless the file system has changed its name.
+    fn made(&mut self, directory: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> anyhow::Result<()> {
+        let (_, name) = split(path);
+        // FAT omits trailing dots and spaces.
+        if (name.ends_with(b".") || name.ends_with(b" ")) && !lists(directory, name) {
+            let _ = unlinkat(directory, name, AtFlags::empty());
+            return Err(Unstorable::renamed().into());
+        }
+        self.note(path, stat);
+        Ok(())
+    }
+}
