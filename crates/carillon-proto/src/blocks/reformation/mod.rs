@@ -99,6 +99,8 @@ pub struct Reformation {
     wants_ballot: bool,
     /// Nodes that ask to join and have lost their state.
     lost: Ranks,
+    /// Nodes that ask to join and have their state. A ballot waits for their votes too.
+    returning: Ranks,
     /// Nodes that are known to be gone for good.
     gone: Ranks,
     /// Number of JOINs received in this view on which its leader has not acted.
@@ -161,6 +163,7 @@ impl Reformation {
             phase: Phase::Normal { unheard: Ranks::default(), tries: 0 },
             wants_ballot: false,
             lost: Ranks::default(),
+            returning: Ranks::default(),
             gone: Ranks::default(),
             ignored_joins: 0,
             is_lost,
@@ -185,14 +188,23 @@ impl Reformation {
 
     /// Removes a node that is reliably known to be gone for good. A view is made without it, and it cannot rejoin.
     pub fn expel(&mut self, now: Time, rank: usize) {
+        self.expel_from_next(now, rank);
+        if self.takes_part() {
+            self.begin_without_gone(now);
+        }
+    }
+
+    /// Removes a node like [`expel`](Self::expel), but leaves the view in force to the protocol, whose order can
+    /// change its members ([`amend`](Self::amend)).
+    pub fn expel_from_next(&mut self, now: Time, rank: usize) {
         // A node never expels itself, and each node is expelled once.
         if rank == self.rank || rank >= self.group || !self.gone.insert(rank) {
             return;
         }
         // A node that is gone cannot join the next view.
         self.lost.remove(rank);
+        self.returning.remove(rank);
         match &mut self.phase {
-            Phase::Normal { .. } => self.begin_without_gone(now),
             Phase::Inviting { votes, .. } => {
                 // The view is formed without the node, so its vote must not count.
                 votes.remove(rank);
@@ -212,6 +224,47 @@ impl Reformation {
             }
             _ => {}
         }
+    }
+
+    /// Replaces the members of the view in force, on which the protocol's order has agreed.
+    pub fn amend(&mut self, members: Ranks) {
+        let come = members.without(&self.accepted.members);
+        self.accepted.joiners = self.accepted.joiners.and(&members).or(&come);
+        self.accepted.members = members;
+        self.lost = self.lost.without(&members);
+        if let Phase::Normal { unheard, .. } = &mut self.phase {
+            *unheard = unheard.and(&members);
+        }
+    }
+
+    /// Enters a view in force, to which the protocol's order has admitted this node without state. Returns false if
+    /// the node did not ask for it, or knows of a later ballot.
+    pub fn enter(&mut self, view: View) -> bool {
+        let asks = matches!(self.phase, Phase::Outside { .. }) && self.is_lost;
+        if !asks || view.number() < self.promised.number || !view.members.contains(self.rank) {
+            return false;
+        }
+        (self.promised, self.accepted) = (view.ballot, view);
+        self.highest = self.highest.max(view.number());
+        self.is_lost = false;
+        self.clock.at = None;
+        self.install(Time::ZERO, Ranks::default());
+        true
+    }
+
+    /// Leaves the group, since the protocol's order has removed this node, and asks to join again.
+    pub fn retire(&mut self, now: Time) {
+        self.go_outside(now);
+    }
+
+    /// Nodes without state that ask to join the view in force, if the protocol's order may admit them.
+    pub fn applicants(&self) -> Ranks {
+        self.lost.without(&self.accepted.members).without(&self.gone)
+    }
+
+    /// Members of the view in force that are gone for good.
+    pub fn departed(&self) -> Ranks {
+        self.accepted.members.and(&self.gone)
     }
 
     /// Reports that all messages below the length of the fetch are present and form this node's log. `state` is the
@@ -368,7 +421,7 @@ impl Reformation {
         }
         match &self.phase {
             Phase::Normal { .. } | Phase::Waiting | Phase::Outside { .. } => false,
-            Phase::Inviting { votes, .. } => votes.wanted().contains(rank) && !votes.voters().contains(rank),
+            Phase::Inviting { votes, .. } => self.missing(votes).contains(rank),
             // The protocol knows which node the log comes from.
             Phase::Collecting { .. } => false,
             Phase::Starting { proposal, ready, .. } => {
@@ -444,11 +497,18 @@ impl Reformation {
     /// Decides early if no further votes can come.
     fn decide_if_all_voted(&mut self, now: Time) {
         let Phase::Inviting { votes, .. } = &self.phase else { return };
-        let missing = votes.wanted().without(&votes.voters());
         // Nodes that lost their state and nodes that are gone never vote.
-        if missing.without(&self.lost).without(&self.gone).is_empty() && self.decide() {
+        let missing = self.missing(votes).without(&self.lost).without(&self.gone);
+        if missing.is_empty() && self.decide() {
             self.clock.repeat(now);
         }
+    }
+
+    /// Nodes whose votes a ballot of this node waits for: the members of the last view, and those that return. The
+    /// votes of nodes that return may take longer than the others. A view without them would make them ask again, and
+    /// this without end.
+    fn missing(&self, votes: &Votes) -> Ranks {
+        votes.wanted().or(&self.returning).without(&votes.voters())
     }
 
     /// Puts the view in force if all its members are ready.
@@ -463,7 +523,7 @@ impl Reformation {
 
     fn install(&mut self, now: Time, unheard: Ranks) {
         // Nodes that still want to join ask again.
-        self.lost = Ranks::default();
+        (self.lost, self.returning) = Default::default();
         self.phase = Phase::Normal { unheard, tries: 0 };
         self.wants_ballot = false;
         self.clock.on_view();

