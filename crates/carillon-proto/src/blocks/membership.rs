@@ -26,6 +26,12 @@ pub trait ViewOrder<K> {
     /// Suspends the order: between views nothing is ordered, acknowledged or delivered.
     fn leave(&mut self) {}
 
+    /// Delivers what is left of the view that ends, and returns the members as the host knows them then. `known` are
+    /// the members of the last view.
+    fn conclude(&mut self, _context: &mut MachineContext<K>, known: Ranks) -> Ranks {
+        known
+    }
+
     /// Replaces the log from place `from` on by the entries that other members hold. `skipped` gives the members'
     /// next sequence numbers at `from` if nothing before it is available.
     fn replace(
@@ -196,6 +202,30 @@ impl<T: Placed> Membership<T> {
         self.agreement.expel(context.now, rank);
     }
 
+    /// Removes a member that is gone for good, of which the protocol's order makes a list without it.
+    pub fn expel_in_order<K>(&mut self, context: &MachineContext<K>, rank: usize) {
+        if let Some(stateless) = &mut self.stateless {
+            stateless.expel(context.now, rank);
+        }
+        self.agreement.expel_from_next(context.now, rank);
+    }
+
+    /// Enters a view in force as a member without state, which the protocol's order has admitted at this place.
+    /// `numbers` are the members' next sequence numbers there. Returns false if this member cannot enter.
+    pub fn enter<K: Ord + Copy>(
+        &mut self,
+        context: &mut MachineContext<K>,
+        order: &mut impl ViewOrder<K, Entry = T>,
+        view: View,
+        (place, numbers): (u64, Vec<u64>),
+    ) -> bool {
+        let enters = self.agreement.may_enter(&view) && order.join(context, place, numbers);
+        if enters {
+            self.agreement.enter(context.now, view);
+        }
+        enters
+    }
+
     /// Agreement, to report packets and time to. Call [`Membership::follow`] afterwards.
     pub fn agreement_mut(&mut self) -> &mut Reformation {
         &mut self.agreement
@@ -247,7 +277,8 @@ impl<T: Placed> Membership<T> {
                 let view = self.agreement.view();
                 // The host learns of the changes since the last view that was in force here. Views in between may have
                 // failed.
-                context.on_view(&std::mem::replace(&mut self.known, view.members), view);
+                let known = order.conclude(context, std::mem::replace(&mut self.known, view.members));
+                context.on_view(&known, view);
                 order.install(context, view);
                 return Some(Change::Installed);
             }
@@ -401,7 +432,13 @@ mod tests {
                 memory: usize::MAX,
                 rejoining: false,
             };
-            let terms = Terms { interval: Duration::from_millis(10), tries: 3, resilience: 1 };
+            let terms = Terms {
+                interval: Duration::from_millis(10),
+                tries: 3,
+                resilience: 1,
+                min_members: 0,
+                admits_in_order: false,
+            };
             let rng = Seeds::new(seed).part(&format!("node {rank}")).stream("membership");
             let agreement = Reformation::new(rank, COUNT, terms, rng, false).expect("a group");
             Member {

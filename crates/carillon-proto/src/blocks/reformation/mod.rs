@@ -194,8 +194,8 @@ impl Reformation {
         }
     }
 
-    /// Removes a node like [`expel`](Self::expel), but leaves the view in force to the protocol, whose order can
-    /// change its members ([`amend`](Self::amend)).
+    /// Removes a node like [`expel`](Self::expel), but leaves the view in force to the protocol: its order can
+    /// change the members ([`amend`](Self::amend)).
     pub fn expel_from_next(&mut self, now: Time, rank: usize) {
         // A node never expels itself, and each node is expelled once.
         if rank == self.rank || rank >= self.group || !self.gone.insert(rank) {
@@ -232,24 +232,25 @@ impl Reformation {
         self.accepted.joiners = self.accepted.joiners.and(&members).or(&come);
         self.accepted.members = members;
         self.lost = self.lost.without(&members);
+        self.ignored_joins = 0;
         if let Phase::Normal { unheard, .. } = &mut self.phase {
             *unheard = unheard.and(&members);
         }
     }
 
-    /// Enters a view in force, to which the protocol's order has admitted this node without state. Returns false if
-    /// the node did not ask for it, or knows of a later ballot.
-    pub fn enter(&mut self, view: View) -> bool {
+    /// Returns true if this node without state asks to join, and may enter this view in force.
+    pub fn may_enter(&self, view: &View) -> bool {
         let asks = matches!(self.phase, Phase::Outside { .. }) && self.is_lost;
-        if !asks || view.number() < self.promised.number || !view.members.contains(self.rank) {
-            return false;
-        }
+        asks && view.number() >= self.promised.number && view.members.contains(self.rank)
+    }
+
+    /// Enters a view in force, to which the protocol's order has admitted this node. Only if it
+    /// [may](Self::may_enter).
+    pub fn enter(&mut self, now: Time, view: View) {
         (self.promised, self.accepted) = (view.ballot, view);
         self.highest = self.highest.max(view.number());
         self.is_lost = false;
-        self.clock.at = None;
-        self.install(Time::ZERO, Ranks::default());
-        true
+        self.install(now, Ranks::default());
     }
 
     /// Leaves the group, since the protocol's order has removed this node, and asks to join again.
@@ -480,6 +481,9 @@ impl Reformation {
         // Nodes that lost their state do not vote, and join the view without a log.
         let joiners = self.lost.without(&votes.voters());
         let members = votes.voters().or(&joiners);
+        if members.len() < self.clock.terms.min_members {
+            return false;
+        }
         let view = View { ballot: self.promised, members, joiners };
         let proposal = Proposal { view, base: best.base, length: best.length, state: Vec::new() };
         self.steps.push_back(Step::Fetch {
@@ -504,9 +508,8 @@ impl Reformation {
         }
     }
 
-    /// Nodes whose votes a ballot of this node waits for: the members of the last view, and those that return. The
-    /// votes of nodes that return may take longer than the others. A view without them would make them ask again, and
-    /// this without end.
+    /// Missing voters of a ballot of this node: members of the last view, and nodes that return. The votes of these
+    /// may take longer than the others. A view without them would make them ask again, without end.
     fn missing(&self, votes: &Votes) -> Ranks {
         votes.wanted().or(&self.returning).without(&votes.voters())
     }

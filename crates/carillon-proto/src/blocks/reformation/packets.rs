@@ -244,7 +244,10 @@ impl Reformation {
                 self.ignored_joins += 1;
                 // A leader that lost its state no longer leads, and a dead one ignores nodes that want to join.
                 let dead = self.ignored_joins > self.clock.terms.tries;
-                if leads || dead || (lost && from == self.accepted.leader()) {
+                // The order of the protocol admits a node that is no member.
+                let in_order =
+                    lost && self.clock.terms.admits_in_order && !self.accepted.members.contains(from);
+                if dead || (!in_order && (leads || (lost && from == self.accepted.leader()))) {
                     self.begin(now);
                 }
             }

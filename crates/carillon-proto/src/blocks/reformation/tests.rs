@@ -8,7 +8,13 @@ use carillon_wire::reformation::{Packet, Ranks};
 
 use super::{Reformation, Step, Terms, To};
 
-const TERMS: Terms = Terms { interval: Duration::from_millis(10), tries: 20, resilience: 1 };
+const TERMS: Terms = Terms {
+    interval: Duration::from_millis(10),
+    tries: 20,
+    resilience: 1,
+    min_members: 0,
+    admits_in_order: false,
+};
 
 #[derive(Debug)]
 struct Node {

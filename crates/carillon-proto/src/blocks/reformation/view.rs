@@ -39,12 +39,17 @@ pub struct Terms {
     pub tries: u32,
     /// Number of crashes to survive: a committed message is held by one member more.
     pub resilience: usize,
+    /// Minimum number of members of a view; a majority of the group in any case.
+    pub min_members: usize,
+    /// True if the protocol's order admits nodes without state to the view in force, so that they need no ballot.
+    pub admits_in_order: bool,
 }
 
 impl Terms {
     /// Creates the timing with this interval, for as many repetitions as `patience` permits.
     pub fn new(interval: Duration, patience: FailureTimeout, resilience: usize) -> Self {
-        Terms { interval, tries: patience.tries(interval), resilience }
+        let tries = patience.tries(interval);
+        Terms { interval, tries, resilience, min_members: 0, admits_in_order: false }
     }
 }
 

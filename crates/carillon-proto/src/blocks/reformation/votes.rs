@@ -70,7 +70,8 @@ impl Votes {
     /// its later log.
     pub fn best(&self, group: usize, resilience: usize, gone: &Ranks) -> Option<Best> {
         // A later view cannot have been in force: some voter would have accepted it.
-        let last = self.0.values().max_by_key(|vote| vote.accepted)?;
+        // An order may change the members of its view, so that the longest log knows them.
+        let last = self.0.values().max_by_key(|vote| (vote.accepted, vote.length))?;
         let counts = |&(rank, vote): &(&usize, &Vote)| {
             last.members.contains(*rank) && (!last.joiners.contains(*rank) || vote.accepted == last.accepted)
         };

@@ -30,6 +30,8 @@ pub(super) struct Answers {
     pub confirmations: BTreeSet<u16>,
     /// Members that requested slots which this member has purged.
     pub purged: BTreeSet<u16>,
+    /// New members that are due a WELCOME.
+    pub welcomes: BTreeSet<u16>,
     /// True while a confirmation to all members is due.
     pub announced: bool,
 }
@@ -83,6 +85,29 @@ impl Answers {
             }
             context.control("repair", request.timestamp);
             return Some(context.transmit(request.to));
+        }
+    }
+
+    /// Writes the next WELCOME: the state with which a new member begins. The list that admitted it follows.
+    pub fn poll_welcome(
+        &mut self,
+        context: &mut Context,
+        order: &Order,
+        view: u32,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        loop {
+            let rank = self.welcomes.pop_first()?;
+            let Some(&timestamp) = order.lists.admitted.get(&rank) else { continue };
+            let Some(Item::List(members)) = order.log.get(timestamp).map(|entry| entry.slot.item) else {
+                continue;
+            };
+            let to = To::Rank(rank.into());
+            self.queue(context.now, to, timestamp, false, Duration::ZERO);
+            context.control("welcome", timestamp);
+            let numbers = order.log.state_at(timestamp);
+            context.emit(view, Body::Welcome { timestamp, members, numbers: &numbers }, buf);
+            return Some(context.transmit(to));
         }
     }
 

@@ -6,6 +6,7 @@ use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Paramete
 
 use super::context::Timer;
 use super::service::Service;
+use crate::blocks::reformation::Terms;
 use crate::blocks::{FAILURE_TIMEOUT, FailureTimeout, MeasuredTimeout, TokenWatch};
 
 /// Qualities of service, as settings name them.
@@ -48,6 +49,21 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: Kind::Count { min: 0, max: 255 },
         default: "255",
         doc: "maximum number of members that may be missing in a reformation; a majority is required in any case",
+    },
+    Parameter {
+        former: None,
+        name: "min_members",
+        kind: Kind::Count { min: 0, max: 255 },
+        default: "0",
+        doc: "minimum number of members of a new view (minimum partition); below a majority of the group, the majority",
+    },
+    Parameter {
+        former: None,
+        name: "lists",
+        kind: Kind::Choice(&["ordered", "reformation"]),
+        default: "ordered",
+        doc: "changes of the list of members: ordered: by a new list in the total order, where the token moves; \
+        reformation: always by a reformation",
     },
     Parameter {
         former: None,
@@ -195,6 +211,10 @@ pub(super) struct Settings {
     pub service: Service,
     /// Number of members that may be missing in a reformation.
     pub failures: usize,
+    /// Minimum number of members of a view.
+    pub min_members: usize,
+    /// True if members join and leave by a list in the order.
+    pub has_ordered_lists: bool,
     pub nack: NackPolicy,
     pub nack_delay: Duration,
     /// Maximum number of messages in an acknowledgment.
@@ -233,6 +253,8 @@ impl Settings {
         Ok(Settings {
             service: Service::new(config),
             failures: config.count("failures") as usize,
+            min_members: config.count("min_members") as usize,
+            has_ordered_lists: config.choice("lists") == "ordered",
             nack: match config.choice("nack") {
                 "multicast" => NackPolicy::Multicast,
                 "source" => NackPolicy::Source,
@@ -258,6 +280,15 @@ impl Settings {
             max_idle_interval: span("max_idle_interval")?.max(idle_interval),
             reform_timeout: span("reform_timeout")?,
         })
+    }
+
+    /// Timing and demands of the agreement on a view.
+    pub fn terms(&self) -> Terms {
+        Terms {
+            min_members: self.min_members,
+            admits_in_order: self.has_ordered_lists,
+            ..Terms::new(self.reform_timeout, self.patience, self.failures)
+        }
     }
 
     /// Timeout with this first value.

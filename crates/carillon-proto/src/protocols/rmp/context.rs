@@ -24,6 +24,8 @@ pub enum Timer {
     Watch,
     /// Hold-off between two announcements of a member that is behind the others.
     Behind,
+    /// Expelled member still in the list: form a view without it.
+    Expelled,
     /// Message of this member not ordered in time: send it again.
     Data(u64),
 }

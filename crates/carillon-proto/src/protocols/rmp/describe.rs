@@ -23,6 +23,7 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
         trial.pick("nack", &["multicast", "source", "token-site"]).pick("flow", &["adaptive", "fixed"]);
         trial.ms("nack_delay", 0, 20).count("batch", 1, 16).count("window", 1, 16);
         trial.set("data_timeout", "50 ms").set("pass_timeout", "30 ms").ms("request_timeout", 15, 20);
+        trial.pick("lists", &["ordered", "reformation"]);
         trial.pick("timeouts", &["measured", "fixed"]).ms("timeout_min", 5, 20);
         trial.ms("confirm_timeout", 1, 15).ms("idle_interval", 5, 50).ms("max_idle_interval", 50, 150);
         // Heavy loss without crashes needs many retries, so that no live member is expelled.
@@ -41,10 +42,22 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
                 ("Starting", "Waiting", MEASURED),
                 (ANY_STATE, "Outside", LIVE),
             ],
+            transitions: &TRANSITIONS,
             ..VIEWS
         },
     ],
     ..ProtocolEntry::PLAIN
+};
+
+/// Transitions of the views, and the way into the view in force by a list.
+const TRANSITIONS: [(&str, &str, &str); VIEWS.transitions.len() + 1] = {
+    let mut all = [("Outside", "InView", "WELCOME: a list has admitted it"); VIEWS.transitions.len() + 1];
+    let mut at = 0;
+    while at < VIEWS.transitions.len() {
+        all[at] = VIEWS.transitions[at];
+        at += 1;
+    }
+    all
 };
 
 /// State diagram of the token at one member.
@@ -59,6 +72,7 @@ pub(super) const TOKEN: States = States {
         ("Here", "Here", "nothing to order for confirm_timeout / CONFIRM"),
         ("Here", "Passing", "messages to order / ACK"),
         ("Here", "Passing", "messages wait for resilience, or the group is idle / null ACK"),
+        ("Here", "Passing", "a member joins or leaves / NEW LIST"),
         ("Passing", "Passing", "pass_timeout / the ACK again"),
         ("Passing", "Elsewhere", "next site's ACK or CONFIRM"),
         ("Passing", "Reformation", "R repetitions, no sign of life"),

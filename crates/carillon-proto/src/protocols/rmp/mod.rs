@@ -12,6 +12,7 @@ mod arrivals;
 mod config;
 mod context;
 mod describe;
+mod lists;
 mod nacks;
 mod order;
 mod own;

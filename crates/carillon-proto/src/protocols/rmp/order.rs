@@ -9,6 +9,7 @@ use carillon_wire::rmp::{Id, Ids, Item, Quality, Slot};
 use super::arrivals::Arrivals;
 use super::config::Settings;
 use super::context::Context;
+use super::lists::Lists;
 use super::own::Own;
 use super::service::passes_needed;
 use super::slots::{Early, Entry, Message};
@@ -19,8 +20,11 @@ use crate::blocks::{MAX_MESSAGES, OrderLog, TokenPasses, Unplaced, ViewOrder};
 #[derive(Debug)]
 pub(super) struct Order {
     settings: Settings,
+    /// Rank of this member.
+    rank: usize,
     /// Members of the ring, through which the token moves by rank.
     pub ring: Ranks,
+    pub lists: Lists,
     /// First token site of the view.
     leader: u16,
     pub log: OrderLog<Entry, Early>,
@@ -47,13 +51,15 @@ pub(super) enum MessageState {
 
 impl Order {
     /// Creates the order of the first view.
-    pub fn new(build: &BuildContext, settings: Settings, view: &View) -> Self {
+    pub fn new(build: &BuildContext, rank: usize, settings: Settings, view: &View) -> Self {
         let members = build.members.len();
         // A member with a gap does not accept the token, so the others get at most one round ahead of it.
         let ahead = (members as u64 + 1) * settings.batch as u64;
         Order {
             settings,
+            rank,
             ring: view.members,
+            lists: Lists::new(view.members),
             leader: view.leader() as u16,
             log: OrderLog::new(members),
             passes: TokenPasses::new(members),
@@ -142,21 +148,32 @@ impl Order {
     pub fn append(&mut self, context: &mut Context, slot: Slot, message: Option<Message>) {
         debug_assert_eq!(slot.timestamp, self.log.length(), "timestamps are given without gaps");
         let passes = self.passes.on_entry(slot);
-        self.log.push(Entry { slot, message, passes });
-        if let Item::Message(Id { source, sequence }) = slot.item {
-            self.inbox.take(source.into(), sequence);
-            self.inbox.set_turn(source.into());
-            if usize::from(source) == context.rank {
-                self.own.on_ordered(context, sequence, slot.site.into());
+        self.log.push(Entry { slot, message, passes, members: self.members() });
+        match slot.item {
+            Item::Message(Id { source, sequence }) => {
+                self.inbox.take(source.into(), sequence);
+                self.inbox.set_turn(source.into());
+                if usize::from(source) == context.rank {
+                    self.own.on_ordered(context, sequence, slot.site.into());
+                }
             }
+            Item::List(members) => {
+                let come = members.without(&self.ring);
+                self.forget_waiting(&come);
+                self.lists.on_list(slot.timestamp, passes, &members, &come);
+                self.ring = members;
+            }
+            Item::Null => {}
         }
     }
 
     /// Delivers the slots that enough members hold, and purges slots that all members hold.
     pub fn deliver_ready(&mut self, context: &mut Context) {
         let (accepted, members) = (self.passes.accepted(), self.members());
+        // While the members change one by one, the larger number counts all that have to hold the slot.
+        let ring = |entry: &Entry| if members > 1 { members.max(entry.members) } else { members };
         let needed = |entry: &Entry| match &entry.message {
-            Some(message) => passes_needed(message.quality, members),
+            Some(message) => passes_needed(message.quality, ring(entry)),
             None => 0,
         };
         while let Some(entry) = self.log.deliver_if(|entry| accepted >= entry.passes + needed(entry)).cloned()
@@ -164,8 +181,8 @@ impl Order {
             self.deliver(context, entry);
         }
         // After a whole round everybody has the slot. A member alone keeps slots for no other member.
-        let round = if members > 1 { members } else { 0 };
-        self.log.purge(|_, entry, _| accepted >= entry.passes + round);
+        let round = |entry: &Entry| if members > 1 { ring(entry) } else { 0 };
+        self.log.purge(|_, entry, _| accepted >= entry.passes + round(entry));
     }
 
     /// Keeps a message that this member has sent like any other member, since it may become the token site.
@@ -258,11 +275,26 @@ impl Order {
         self.ring.len() as u64
     }
 
-    /// Member that receives the token after this one.
-    pub fn after(&self, rank: u16) -> u16 {
-        let mut members = self.ring.iter();
-        let later = members.find(|&member| member > rank.into()).or(self.ring.iter().next());
-        later.map_or(rank, |member| member as u16)
+    /// Returns the next list, in which one of these members is missing or one of these nodes is new. The next change
+    /// waits until the token has gone around: then every member holds the slots before the last one.
+    pub fn next_list(&self, departed: &Ranks, applicants: &Ranks) -> Option<Ranks> {
+        let wait = self.members() + 1;
+        if self.lists.last.is_some_and(|before| self.passes.accepted() < before + wait) {
+            return None;
+        }
+        let mut members = self.ring;
+        match (departed.iter().next(), applicants.iter().next()) {
+            (Some(departed), _) => _ = members.remove(departed),
+            (None, Some(applicant)) => _ = members.insert(applicant),
+            (None, None) => return None,
+        }
+        Some(members)
+    }
+
+    /// Returns true if a list has admitted this member and the member has not shown yet that it holds the list.
+    pub fn is_welcome(&self, rank: usize) -> bool {
+        let list = self.lists.admitted.get(&(rank as u16));
+        list.is_some_and(|&timestamp| self.passes.confirmed[rank] <= timestamp)
     }
 
     /// Token site as far as this member knows.
@@ -303,17 +335,34 @@ impl Order {
     /// Returns true if a slot may follow the last one: its site has the token, and passes it to the next member of
     /// the ring, or fills another slot with the same acknowledgment.
     fn may_follow(&self, slot: &Slot) -> bool {
+        if let Some(members) = self.lists.awaited {
+            // The list with which this member begins; it does not know where the token was before.
+            return slot.item == Item::List(members) && slot.next == after(&members, slot.site);
+        }
+        if let Item::List(members) = slot.item {
+            let changes = members.without(&self.ring).len() + self.ring.without(&members).len();
+            let fits = changes == 1 && members.contains(slot.site.into());
+            return fits && slot.site == self.token_site() && slot.next == after(&members, slot.site);
+        }
         let stays = slot.next == slot.site;
         let in_batch =
             matches!(slot.item, Item::Message(_)) && self.passes.since + 1 < self.settings.batch as u64;
-        slot.site == self.token_site() && if stays { in_batch } else { slot.next == self.after(slot.site) }
+        slot.site == self.token_site()
+            && if stays { in_batch } else { slot.next == after(&self.ring, slot.site) }
     }
 
     /// Starts a new view: all members hold the whole log.
     fn begin_view(&mut self) {
         self.passes = TokenPasses::new(self.passes.confirmed.len());
+        self.lists.begin_view();
         self.log.early_mut().clear();
-        self.log.iter_mut().for_each(|entry| entry.passes = 0);
+        self.log.iter_mut().for_each(|entry| (entry.passes, entry.members) = (0, 0));
+    }
+
+    /// Drops the messages without a slot of nodes that become members. They send them again, perhaps with other
+    /// sequence numbers: a member without state continues after the ones that the group has ordered.
+    fn forget_waiting(&mut self, come: &Ranks) {
+        self.inbox.retain(|source, _| !come.contains(source));
     }
 
     fn on_unreliable(&mut self, context: &mut Context, message: Message) {
@@ -356,6 +405,9 @@ impl Order {
 
     /// Delivers a slot, and completes its message if this member sent it.
     fn deliver(&mut self, context: &mut Context, entry: Entry) {
+        if let Item::List(members) = entry.slot.item {
+            self.lists.announce(context, members);
+        }
         let Some(Message { id, number, payload, .. }) = entry.message else { return };
         if self.arrivals.on_slot(id) {
             context.deliver(id.source.into(), number, payload);
@@ -407,16 +459,30 @@ impl ViewOrder<super::context::Timer> for Order {
         true
     }
 
-    fn install(&mut self, context: &mut Context, view: &View) {
-        (self.ring, self.leader) = (view.members, view.leader() as u16);
+    fn conclude(&mut self, context: &mut Context, _known: Ranks) -> Ranks {
         while let Some(entry) = self.log.deliver_if(|_| true).cloned() {
             self.deliver(context, entry);
         }
+        self.lists.announced
+    }
+
+    fn install(&mut self, _context: &mut Context, view: &View) {
+        let mut come = view.members.without(&self.ring).or(&view.joiners);
+        come.remove(self.rank);
+        self.forget_waiting(&come);
+        (self.ring, self.leader) = (view.members, view.leader() as u16);
+        self.lists.announced = view.members;
         self.begin_view();
         let (most, log) = (self.settings.window + self.ahead, &self.log);
         self.inbox
             .retain(|source, number| number.checked_sub(log.next(source)).is_some_and(|ahead| ahead < most));
         // Messages that the new view dropped lose their slots and are sent again.
-        self.own.on_view(self.log.next(context.rank));
+        self.own.on_view(self.log.next(self.rank));
     }
+}
+
+/// Member of the ring that receives the token after this one.
+pub(super) fn after(ring: &Ranks, rank: u16) -> u16 {
+    let later = ring.iter().find(|&member| member > rank.into()).or(ring.iter().next());
+    later.map_or(rank, |member| member as u16)
 }

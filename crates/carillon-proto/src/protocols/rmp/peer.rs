@@ -5,6 +5,7 @@ use carillon_core::{
     BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, ObservedState, OfferError, Received,
     Role, Time, Transmit,
 };
+use carillon_wire::reformation::{self, Ballot, Ranks};
 use carillon_wire::rmp::{self as wire, Batch, Body, Item, Packet, Slot};
 
 use super::answers::{Answers, emit_ack};
@@ -14,8 +15,8 @@ use super::nacks::{MAX_REQUESTED_RUN, Nacks};
 use super::order::{MessageState, Order};
 use super::slots::{Entry, Message};
 use super::token::{Token, TokenPacket};
-use crate::blocks::reformation::{Reformation, Terms, To};
-use crate::blocks::{Change, Membership, Part, Player, TokenWatch};
+use crate::blocks::reformation::{Reformation, To, View};
+use crate::blocks::{Change, MAX_MESSAGES, Membership, Part, Player, TokenWatch, next_numbers};
 
 /// Member of the group.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Peer {
         let settings = Settings::new(build, config)?;
         let mut context = Context::of_member(build, MAX_MEMBERS)?;
         let (rank, members) = (context.rank, build.members.len());
-        let terms = Terms::new(settings.reform_timeout, settings.patience, settings.failures);
+        let terms = settings.terms();
         let agreement = |is_lost| {
             let rng = build.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
             Reformation::new(rank, members, terms, rng, is_lost)
@@ -44,7 +45,7 @@ impl Peer {
         let list = Membership::new(agreement(build.rejoining)?, Some(agreement(true)?));
         let mut member = Peer {
             settings,
-            order: Order::new(build, settings, list.agreement().view()),
+            order: Order::new(build, rank, settings, list.agreement().view()),
             list,
             token: Token::new(&mut context, settings, rank == 0 && !build.rejoining),
             nacks: Nacks::new(build, settings),
@@ -67,8 +68,81 @@ impl Peer {
         }
     }
 
+    /// Applies the members of the last list in the log to the view. The leader welcomes new ones.
+    fn follow_list(&mut self, context: &mut Context) {
+        let (ring, view) = (self.order.ring, *self.list.agreement().view());
+        if ring == view.members || !self.list.agreement().takes_part() {
+            return;
+        }
+        if !ring.contains(context.rank) {
+            // The group has removed this member.
+            self.list.agreement_mut().retire(context.now);
+            return self.follow(context);
+        }
+        self.list.agreement_mut().amend(ring);
+        if !ring.contains(self.nacks.informant.into()) {
+            self.nacks.informant = self.order.token_site();
+        }
+        if view.leader() == context.rank {
+            self.answers.welcomes.extend(ring.without(&view.members).iter().map(|rank| rank as u16));
+        }
+    }
+
+    /// Returns the list for the next slot, if this member has the token and the members change.
+    fn next_list(&self) -> Option<Ranks> {
+        let agreement = self.list.agreement();
+        if !self.settings.has_ordered_lists || !self.token.is_here() {
+            return None;
+        }
+        self.order.next_list(&agreement.departed(), &agreement.applicants())
+    }
+
+    /// Returns true if the order can remove this member: the token does not wait for it, and enough members are left.
+    /// The leader notifies members of older views, so its removal takes a new view.
+    fn can_list_without(&self, context: &Context, rank: usize) -> bool {
+        let agreement = self.list.agreement();
+        let left = self.order.ring.len().saturating_sub(1);
+        self.settings.has_ordered_lists
+            && !agreement.is_busy()
+            && self.order.ring.contains(rank)
+            && rank != agreement.view().leader()
+            && rank != usize::from(self.order.token_site())
+            && left > context.nodes.len() / 2
+            && left >= self.settings.min_members
+    }
+
+    /// Handles the state with which this member begins, since a list of the order has admitted it.
+    fn on_welcome(
+        &mut self,
+        context: &mut Context,
+        from: u16,
+        (number, timestamp): (u32, u64),
+        body: Body<'_>,
+    ) {
+        let Body::Welcome { members, numbers, .. } = body else { return };
+        let group = context.nodes.len();
+        let is_valid = members.without(&Ranks::below(group)).is_empty()
+            && members.contains(from.into())
+            && timestamp < MAX_MESSAGES;
+        let Some(numbers) = next_numbers(numbers, group).filter(|_| is_valid) else {
+            return context.events.dropped(DropReason::Malformed);
+        };
+        let ballot = Ballot { number, coordinator: from as u8 };
+        let view = View { ballot, members, joiners: [context.rank].into_iter().collect() };
+        if !self.list.enter(context, &mut self.order, view, (timestamp, numbers)) {
+            return context.events.dropped(DropReason::OutOfWindow);
+        }
+        context.received("welcome", timestamp);
+        self.follow(context);
+        self.order.lists.awaited = Some(members);
+        self.nacks.learn(timestamp + 1, from);
+    }
+
     /// Handles a packet of normal operation. `bytes` is its datagram.
     fn on_packet(&mut self, context: &mut Context, from: u16, packet: Packet<'_>, bytes: &Bytes) {
+        if let Body::Welcome { timestamp, .. } = packet.body {
+            return self.on_welcome(context, from, (packet.view, timestamp), packet.body);
+        }
         // Members send these packets only while a view is in force. Requests and repairs are also exchanged during a
         // reformation and prove nothing.
         if matches!(packet.body, Body::Data(_) | Body::Ack { .. } | Body::Confirm { .. }) {
@@ -117,7 +191,7 @@ impl Peer {
             Body::Repair { slot, message } if self.list.missing().is_some() => {
                 let message = message.map(|message| Message::of(&message, bytes));
                 if self.is_sound(context, &slot, message.as_ref()) {
-                    let entry = Entry { slot, message, passes: 0 };
+                    let entry = Entry { slot, message, passes: 0, members: 0 };
                     self.list.on_fetched(context, &mut self.order, from.into(), slot.timestamp, entry);
                 }
                 self.follow(context);
@@ -293,6 +367,7 @@ impl Peer {
         if self.order.advance(context) || self.order.passes.is_last_accepted() {
             self.token.on_accepted(context);
         }
+        self.follow_list(context);
     }
 
     /// Returns true if a slot and its message are valid and belong together.
@@ -383,6 +458,13 @@ impl Part for Peer {
             wire::Datagram::Normal(packet) => self.on_packet(context, from as u16, packet, datagram.bytes),
             wire::Datagram::Reformation(packet) => {
                 context.received(packet.name(), self.order.log.length());
+                if matches!(packet, reformation::Packet::Join { lost: true }) && self.order.is_welcome(from) {
+                    // The list has admitted the node already, and the WELCOME was lost.
+                    if self.list.agreement().view().leader() == context.rank {
+                        self.answers.welcomes.insert(from as u16);
+                    }
+                    return;
+                }
                 self.list.agreement_mut().handle(context.now, from, &packet);
                 self.follow(context);
             }
@@ -398,6 +480,7 @@ impl Part for Peer {
             Timer::Behind => return,
             Timer::Pass => self.token.on_pass_timeout(),
             Timer::Request => self.nacks.on_timeout(),
+            Timer::Expelled => !self.list.agreement().departed().is_empty(),
             Timer::Watch => self.watch.on_timeout(),
             Timer::Data(sequence) => self.order.own.on_timeout(sequence),
         };
@@ -430,6 +513,9 @@ impl Part for Peer {
         }
         // A packet of a reformation carries its ballot number; other packets carry the number of the view.
         let view = self.list.agreement().promised().number;
+        if let Some(transmit) = self.answers.poll_welcome(context, &self.order, view, buf) {
+            return Some(transmit);
+        }
         if let Some(transmit) = self.answers.poll_slot(context, &self.order, view, buf) {
             return Some(transmit);
         }
@@ -440,7 +526,10 @@ impl Part for Peer {
         if !takes_part {
             return None;
         }
-        match self.token.poll(context, &mut self.order) {
+        let list = self.next_list();
+        let packet = self.token.poll(context, &mut self.order, list);
+        self.follow_list(context);
+        match packet {
             Some(TokenPacket::Ack(first)) => {
                 emit_ack(context, &self.order, view, first, buf);
                 Some(context.to_group())
@@ -461,9 +550,14 @@ impl Part for Peer {
         self.order.own.outbox.finish();
     }
 
-    /// Starts a reformation without the member.
+    /// Removes the member from the list, by a list in the order or by a reformation.
     fn expel(&mut self, context: &mut Context, member: NodeId) {
-        if let Some(rank) = context.rank_of(member) {
+        let Some(rank) = context.rank_of(member) else { return };
+        if self.can_list_without(context, rank) {
+            self.list.expel_in_order(context, rank);
+            let wait = self.settings.data_timeout.saturating_add(self.settings.max_idle_interval);
+            context.timers.arm(Timer::Expelled, context.now + wait);
+        } else {
             self.list.expel(context, rank);
             self.follow(context);
         }

@@ -35,6 +35,8 @@ pub(super) struct Entry {
     pub message: Option<Message>,
     /// Number of passes of the token before this slot, in its view.
     pub passes: u64,
+    /// Number of members of the ring before this slot.
+    pub members: u64,
 }
 
 impl Placed for Entry {

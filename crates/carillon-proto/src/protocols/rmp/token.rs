@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use carillon_core::{Event, ObservedState};
+use carillon_wire::reformation::Ranks;
 use carillon_wire::rmp::{Body, Id, Item, Slot};
 
 use super::config::Settings;
 use super::context::{Context, Timer};
 use super::describe::TOKEN;
-use super::order::Order;
+use super::order::{Order, after};
 use crate::blocks::{MeasuredTimeout, MissedPolls};
 
 /// State of the token at this member.
@@ -135,7 +136,14 @@ impl Token {
     }
 
     /// Returns the next packet of the token site.
-    pub fn poll(&mut self, context: &mut Context, order: &mut Order) -> Option<TokenPacket> {
+    ///
+    /// `list` is the list of members that the next slot shall hold, if the members change.
+    pub fn poll(
+        &mut self,
+        context: &mut Context,
+        order: &mut Order,
+        list: Option<Ranks>,
+    ) -> Option<TokenPacket> {
         match &mut self.place {
             Location::Elsewhere => None,
             Location::Passing { first, due, .. } => {
@@ -149,13 +157,18 @@ impl Token {
             Location::Here { shown, due } => {
                 // A member alone cannot pass the token on: it waits for its own application.
                 let waits = order.members() == 1 && order.is_full(context);
+                if let Some(members) = list {
+                    return Some(self.acknowledge(context, order, &[], Item::List(members)));
+                }
                 let batch = if waits { Vec::new() } else { order.batch() };
                 if !batch.is_empty() {
                     *due = None;
-                    return Some(self.acknowledge(context, order, &batch));
+                    return Some(self.acknowledge(context, order, &batch, Item::Null));
                 }
                 match due.take()? {
-                    IdlePacket::NullAck if order.members() > 1 => Some(self.acknowledge(context, order, &[])),
+                    IdlePacket::NullAck if order.members() > 1 => {
+                        Some(self.acknowledge(context, order, &[], Item::Null))
+                    }
                     IdlePacket::NullAck => None,
                     IdlePacket::Confirmation => {
                         *shown = true;
@@ -201,10 +214,19 @@ impl Token {
         self.settings.idle_interval.saturating_mul(doubled).min(self.settings.max_idle_interval)
     }
 
-    /// Gives the next slots to these messages, or the next one to nothing, and passes the token on.
-    fn acknowledge(&mut self, context: &mut Context, order: &mut Order, batch: &[Id]) -> TokenPacket {
+    /// Gives the next slots to these messages, or the next one to an item without a message, and passes the token on.
+    fn acknowledge(
+        &mut self,
+        context: &mut Context,
+        order: &mut Order,
+        batch: &[Id],
+        item: Item,
+    ) -> TokenPacket {
         let (site, first) = (context.rank as u16, order.log.length());
-        let after = order.after(site);
+        let after = match &item {
+            Item::List(members) => after(members, site),
+            _ => after(&order.ring, site),
+        };
         for (left, &id) in (0..batch.len()).rev().zip(batch) {
             let message = order.waits(id).cloned();
             let next = if left == 0 { after } else { site };
@@ -212,7 +234,7 @@ impl Token {
             order.append(context, slot, message);
         }
         if batch.is_empty() {
-            order.append(context, Slot { timestamp: first, site, next: after, item: Item::Null }, None);
+            order.append(context, Slot { timestamp: first, site, next: after, item }, None);
         }
         context.timers.cancel(Timer::Idle);
         context.timers.cancel(Timer::Confirm);

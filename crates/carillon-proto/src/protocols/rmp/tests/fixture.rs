@@ -16,12 +16,21 @@ impl Member {
     /// Creates the member of a rank. An ACK is repeated after 30 ms, a NACK is sent at once and repeated after 30 ms,
     /// and the group is confirmed after 2 ms; `settings` come on top.
     pub(super) fn new(rank: usize, settings: &[(&str, &str)]) -> Self {
+        Member::with(rank, settings, false)
+    }
+
+    /// Creates a member that has lost its state.
+    pub(super) fn rejoining(rank: usize, settings: &[(&str, &str)]) -> Self {
+        Member::with(rank, settings, true)
+    }
+
+    fn with(rank: usize, settings: &[(&str, &str)], rejoining: bool) -> Self {
         let show = |bytes: &[u8]| {
             let packet = Datagram::parse(bytes).unwrap().1.to_string();
             packet.strip_prefix("rmp ").unwrap().replace("view 0 ", "")
         };
         let settings = [&[("nack_delay", "0 ms"), ("retries", "3")], settings].concat();
-        Member(PeerFixture::new(&ENTRY, &peer_context(&NODES, rank, false), &settings, show))
+        Member(PeerFixture::new(&ENTRY, &peer_context(&NODES, rank, rejoining), &settings, show))
     }
 
     /// Offers a message of the application and returns the packets sent.
@@ -32,8 +41,13 @@ impl Member {
 
     /// Receives a packet and returns the packets sent.
     pub(super) fn receive(&mut self, from: usize, body: Body<'_>) -> Vec<String> {
+        self.receive_packet(from, Datagram::Normal(Packet { view: 0, body }))
+    }
+
+    /// Receives any packet and returns the packets sent.
+    pub(super) fn receive_packet(&mut self, from: usize, packet: Datagram<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
-        Datagram::Normal(Packet { view: 0, body }).emit(ASSOCIATION, &mut bytes);
+        packet.emit(ASSOCIATION, &mut bytes);
         self.receive_bytes(NODES[from], bytes)
     }
 

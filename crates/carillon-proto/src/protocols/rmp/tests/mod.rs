@@ -2,6 +2,7 @@
 
 mod fixture;
 mod group;
+mod lists;
 mod qualities;
 mod repair;
 mod token;
