@@ -74,10 +74,15 @@ impl ManySources {
                 _ => Role::Receiver,
             };
             let others = self.context.members.iter().copied().filter(|&member| member != sender);
+            let mut members: Vec<NodeId> = others.collect();
+            if role == Role::Sender {
+                // Real hosts number the nodes for themselves, and a sender takes its members in ascending order.
+                members.sort_unstable();
+            }
             let context = BuildContext {
                 association: self.association(source),
                 sender,
-                members: others.collect(),
+                members: members.into(),
                 helpers: self.table_of(sender),
                 seeds: self.context.seeds.part(&format!("source.{source}")),
                 memory: self.context.memory / self.context.members.len().max(1),
@@ -323,6 +328,19 @@ mod tests {
         let mut silent = member(1);
         silent.finish(Time::ZERO);
         assert!(silent.is_finished(), "it has offered nothing");
+    }
+
+    /// On a real host the node itself is number 0, at any place in the list of members.
+    #[test]
+    fn source_takes_members_in_any_order() {
+        for name in ["snr", "dsp", "csp", "cp", "xtp"] {
+            let entry = find(name).expect("a protocol");
+            let config = Config::defaults(entry.parameters);
+            let context = BuildContext { members: [2, 1, 0, 3].map(NodeId).into(), ..context(0) };
+            let mut machine = ManySources::new(entry, Role::Peer, &context, &config).expect("valid settings");
+            machine.offer(Time::ZERO, Bytes::from_static(b"x")).expect("there is room");
+            assert!(!sent(&mut machine).is_empty(), "{name}");
+        }
     }
 
     #[test]
