@@ -191,8 +191,10 @@ fn options_beyond_their_length_or_number_are_refused() {
     }
     // An unknown option is skipped.
     assert!(changed(48, 0x80 | 0x55).is_ok());
-    // Parity packets are no data.
-    assert!(changed(5, 0x81).is_err());
+    // Parity packets say that they are.
+    buf[5] = 0xc1;
+    let options = Packet::parse(&buf).expect("a packet").options;
+    assert!(options.parity && options.variable_length && options.join == Some(1));
 }
 
 fn address() -> impl Strategy<Value = IpAddr> {
@@ -250,6 +252,9 @@ proptest! {
             syn: there(9),
             fin: there(10),
             reset: there(11).then_some(n as u8),
+            parity: there(12),
+            variable_length: there(13),
+            parity_group: there(14).then_some(n),
         };
         let packet = Packet { tsi: Tsi { gsi, port }, destination_port, body: body(&owned), options };
         let mut buf = b"before".to_vec();

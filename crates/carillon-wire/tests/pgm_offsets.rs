@@ -25,6 +25,9 @@ const HEADER: usize = 16;
 // Bits of the options byte (section 8): implementations count them from the lowest.
 const EXTENSIONS: u64 = 0x01;
 const NETWORK_SIGNIFICANT: u64 = 0x02;
+/// OPT_VAR_PKTLEN and OPT_PARITY, section 8.
+const VARIABLE: u64 = 0x40;
+const PARITY: u64 = 0x80;
 
 /// Integer of `width` bytes at this offset.
 fn number(bytes: &[u8], at: usize, width: usize) -> u64 {
@@ -151,6 +154,7 @@ fn options(bytes: &[u8], start: usize, fields: &mut Fields) -> usize {
                 let size = number(bytes, at + 4, 4); // 11.8.1
                 ("OPT_PARITY_PRM: flags, group size", vec![own.into(), size], 8, true)
             }
+            0x09 => ("OPT_PARITY_GRP", words(1), 8, false), // 11.8.2
             0x0b => ("OPT_NBR_UNREACH", Vec::new(), 4, true), // 15.4.3
             0x0c => {
                 // 15.4.4: no family before the address.
@@ -173,7 +177,7 @@ fn options(bytes: &[u8], start: usize, fields: &mut Fields) -> usize {
         "what network elements read comes first"
     );
     let flags = EXTENSIONS | if significance[0] { NETWORK_SIGNIFICANT } else { 0 };
-    assert_eq!(fields["options"][0], flags);
+    assert_eq!(fields["options"][0] & !(PARITY | VARIABLE), flags);
     end
 }
 
@@ -241,6 +245,9 @@ pub fn by_types(packet: &Packet<'_>) -> Fields {
     if let Some(ParityParameters { flags, group_size }) = options.parity_parameters {
         put("OPT_PARITY_PRM: flags, group size", &[flags.into(), group_size]);
     }
+    if let Some(group) = options.parity_group {
+        put("OPT_PARITY_GRP", &[group]);
+    }
     let words = [
         ("OPT_NBR_UNREACH", options.neighbour_unreachable),
         ("OPT_SYN", options.syn),
@@ -267,8 +274,12 @@ pub fn by_types(packet: &Packet<'_>) -> Fields {
         fields.insert("OPT_PATH_NLA", octets(address));
     }
     let has = |name: &str| fields.keys().any(|key| key.starts_with(name));
-    let significant = ["OPT_NAK", "OPT_REDIRECT", "OPT_PARITY", "OPT_NBR", "OPT_PATH"].into_iter().any(has);
-    let flags = u64::from(has("OPT_")) * EXTENSIONS + u64::from(significant) * NETWORK_SIGNIFICANT;
+    let significant =
+        ["OPT_NAK", "OPT_REDIRECT", "OPT_PARITY_PRM", "OPT_NBR", "OPT_PATH"].into_iter().any(has);
+    let flags = u64::from(has("OPT_")) * EXTENSIONS
+        + u64::from(significant) * NETWORK_SIGNIFICANT
+        + u64::from(options.variable_length) * VARIABLE
+        + u64::from(options.parity) * PARITY;
     fields.insert("options", vec![flags]);
     fields
 }
@@ -389,6 +400,8 @@ pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
         Options { back_off_range: Some(BackOffRange { max_us: 0xa1a2_a3a4, min_us: 0xa5a6_a7a8 }), ..none },
         Options { redirect: Some(address(5)), ..none },
         Options { parity_parameters: Some(ParityParameters { flags: 3, group_size: 0xb1b2_b3b4 }), ..none },
+        Options { parity: true, ..none },
+        Options { parity: true, variable_length: true, parity_group: Some(0xd1d2_d3d4), ..none },
         Options { neighbour_unreachable: true, ..none },
         Options { path: Some(address(6)), ..none },
         Options { syn: true, ..none },
@@ -401,6 +414,9 @@ pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
         back_off_range: one.back_off_range.or(all.back_off_range),
         redirect: one.redirect.or(all.redirect),
         parity_parameters: one.parity_parameters.or(all.parity_parameters),
+        parity: one.parity || all.parity,
+        variable_length: one.variable_length || all.variable_length,
+        parity_group: one.parity_group.or(all.parity_group),
         neighbour_unreachable: one.neighbour_unreachable || all.neighbour_unreachable,
         path: one.path.or(all.path),
         fragment: one.fragment.or(all.fragment),

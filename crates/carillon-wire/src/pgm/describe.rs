@@ -4,7 +4,7 @@ use carillon_core::{
     AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
 };
 
-use super::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
+use super::{Body, Data, Nak, NakList, Options, Packet, ParityParameters, Poll, Spm, Tsi};
 
 /// Format of the protocol.
 pub const FORMAT: Format = Format { name: "pgm", fuzzed, read, summary, golden: GOLDEN };
@@ -54,6 +54,12 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
         reset: (extra & 56 == 56).then_some(extra),
         neighbour_unreachable: extra & 0xc0 == 0xc0,
         redirect,
+        // The groups of the source have the size that an SPM announces, most often a small power of two.
+        parity: form & 16 != 0,
+        variable_length: form & 16 != 0 && trail & 1 != 0,
+        parity_group: (form & 16 != 0 && trail & 6 == 6).then_some(trail >> 3),
+        parity_parameters: (extra & 24 == 24)
+            .then_some(ParityParameters { flags: extra >> 6, group_size: 1 << (trail % 9) }),
         ..Options::default()
     };
     Packet { tsi, destination_port: 7500, body, options }.emit(buf);

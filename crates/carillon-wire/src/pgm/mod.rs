@@ -30,8 +30,8 @@
 //! An NLA (network-layer address) stands behind its address family: AFI 2, reserved 2, address 4 or 16 bytes. Packets
 //! that go upstream (NAK, NNAK, SPMR, POLR) have the two ports exchanged.
 //!
-//! Parity packets (appendix A) and the ACK of PGMCC, which is not in the RFC, are left out and refused. Options
-//! without a field in [`Options`] are skipped.
+//! The options byte marks parity (section 11): parity packets, and NAKs and NCFs that count them. The ACK of PGMCC,
+//! which is not in the RFC, is refused. Options without a field in [`Options`] are skipped.
 
 mod bytes;
 mod describe;
@@ -239,10 +239,6 @@ impl<'a> Packet<'a> {
         if (stored == 0 && is_data) || (stored != 0 && checksum(bytes) != stored) {
             return Err(ParseError::Field { field: "checksum", value: stored.into() });
         }
-        // Parity packets (section 11) are refused rather than taken for data.
-        if flags & flag::PARITY_OR_VARIABLE != 0 {
-            return Err(ParseError::Field { field: "parity", value: flags.into() });
-        }
         // Upstream packets name the source by the destination port (section 8).
         let [source_port, destination_port] = if kind.is_upstream() { [ports[1], ports[0]] } else { ports };
         let tsi = Tsi { gsi, port: source_port };
@@ -282,6 +278,8 @@ impl<'a> Packet<'a> {
             0 => Options::default(),
             _ => Options::parse(&mut reader)?,
         };
+        let (parity, variable_length) = (flags & flag::PARITY != 0, flags & flag::VARIABLE != 0);
+        let options = Options { parity, variable_length, ..options };
         let rest = reader.rest();
         // The TSDU is everything behind the options, and only data packets have one.
         if rest.len() != tsdu || (tsdu > 0 && !is_data) {
@@ -388,11 +386,13 @@ impl<'a> Packet<'a> {
     }
 
     fn flags(&self) -> u8 {
-        match (self.options.wire_len(), self.options.has_network_significant()) {
+        let present = match (self.options.wire_len(), self.options.has_network_significant()) {
             (0, _) => 0,
             (_, false) => flag::PRESENT,
             (_, true) => flag::PRESENT | flag::NETWORK_SIGNIFICANT,
-        }
+        };
+        let set = |is: bool, flag: u8| if is { flag } else { 0 };
+        present | set(self.options.parity, flag::PARITY) | set(self.options.variable_length, flag::VARIABLE)
     }
 }
 
@@ -461,8 +461,10 @@ mod flag {
     pub const PRESENT: u8 = 0x01;
     /// Network elements must process an option.
     pub const NETWORK_SIGNIFICANT: u8 = 0x02;
-    /// Parity packet, for packets of one or of several lengths.
-    pub const PARITY_OR_VARIABLE: u8 = 0xc0;
+    /// Parity packet of packets of several lengths.
+    pub const VARIABLE: u8 = 0x40;
+    /// Parity packet, or NAK or NCF for a number of them.
+    pub const PARITY: u8 = 0x80;
 }
 
 const TYPE_AT: usize = 4;

@@ -1,5 +1,5 @@
-//! Option extensions of PGM packets: RFC 3208, section 9, and its appendices 11.8 (OPT_PARITY_PRM) and 15.4 (back-off,
-//! OPT_NBR_UNREACH, OPT_PATH_NLA).
+//! Option extensions of PGM packets: RFC 3208, section 9, and its appendices 11.8 (OPT_PARITY_PRM, OPT_PARITY_GRP) and
+//! 15.4 (back-off, OPT_NBR_UNREACH, OPT_PATH_NLA).
 //!
 //! They stand behind the fixed header, OPT_LENGTH first, each as
 //!
@@ -18,9 +18,15 @@ use super::bytes::{put_address, put_nla};
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// Option extensions of a packet.
+/// Option extensions of a packet, and the bits of the options byte that mark parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options<'a> {
+    /// OPT_PARITY: a parity packet, or a NAK or an NCF for parity packets (section 11.3).
+    pub parity: bool,
+    /// OPT_VAR_PKTLEN: a parity packet of packets that differ in length, which ends with the parity of their lengths.
+    pub variable_length: bool,
+    /// OPT_PARITY_GRP: number of the parity packet divided by the size of the transmission group, if not 0.
+    pub parity_group: Option<u32>,
     /// OPT_NAK_LIST: further numbers of a NAK or an NCF.
     pub nak_list: NakList<'a>,
     /// OPT_NAK_BO_IVL.
@@ -74,6 +80,13 @@ pub struct BackOffRange {
     pub max_us: u32,
     /// Minimum in microseconds.
     pub min_us: u32,
+}
+
+impl ParityParameters {
+    /// Flag of parity on demand.
+    pub const ON_DEMAND: u8 = 0x01;
+    /// Flag of proactive parity.
+    pub const PROACTIVE: u8 = 0x02;
 }
 
 /// OPT_PARITY_PRM: parity packets of a source.
@@ -185,6 +198,7 @@ impl<'a> Options<'a> {
             PARITY_PRM => {
                 self.parity_parameters = Some(ParityParameters { flags: own, group_size: reader.u32()? });
             }
+            PARITY_GRP => self.parity_group = Some(reader.u32()?),
             NBR_UNREACH => self.neighbour_unreachable = true,
             PATH_NLA => {
                 self.path = Some(match contents.len() {
@@ -254,6 +268,10 @@ impl<'a> Options<'a> {
                 buf.extend_from_slice(&number.to_be_bytes());
             }
         }
+        if let Some(group) = self.parity_group {
+            head(buf, PARITY_GRP, 4, 0);
+            buf.extend_from_slice(&group.to_be_bytes());
+        }
         if let Some(minimum) = self.join {
             head(buf, JOIN, 4, 0);
             buf.extend_from_slice(&minimum.to_be_bytes());
@@ -283,6 +301,7 @@ impl<'a> Options<'a> {
             + present(self.neighbour_unreachable, 4)
             + self.path.map_or(0, |address| 4 + address_len(address))
             + present(self.fragment.is_some(), 16)
+            + present(self.parity_group.is_some(), 8)
             + present(self.join.is_some(), 8)
             + present(self.syn, 4)
             + present(self.fin, 4)
@@ -306,6 +325,12 @@ impl fmt::Display for Options<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.nak_list.is_empty() {
             write!(f, " list {:?}", self.nak_list)?;
+        }
+        if self.parity {
+            f.write_str(if self.variable_length { " parity of lengths" } else { " parity" })?;
+        }
+        if let Some(group) = self.parity_group {
+            write!(f, " group {group}")?;
         }
         if let Some(minimum) = self.join {
             write!(f, " join {minimum}")?;
@@ -344,6 +369,7 @@ const NAK_BO_IVL: u8 = 0x04;
 const NAK_BO_RNG: u8 = 0x05;
 const REDIRECT: u8 = 0x07;
 const PARITY_PRM: u8 = 0x08;
+const PARITY_GRP: u8 = 0x09;
 const NBR_UNREACH: u8 = 0x0b;
 const PATH_NLA: u8 = 0x0c;
 const SYN: u8 = 0x0d;

@@ -39,6 +39,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::span("rdata_holdoff", "0 ms")
         .doc("time after a repair in which further NAKs for the packet are confirmed but not repaired"),
     REPAIR_BUDGET,
+    Parameter::choice("parity", &["none", "on-demand", "proactive", "both"], "none")
+        .doc("parity packets (RFC 3208, 11): on-demand: NAKs ask for a number of parity packets of a transmission group; proactive: tg_parity of them follow each group"),
+    Parameter::choice("tg_size", &["2", "4", "8", "16", "32", "64", "128"], "16")
+        .doc("number of data packets in a transmission group"),
+    Parameter::count("tg_parity", (1, 127), "1").doc("with proactive parity, number of parity packets after each group"),
     // Receiver.
     Parameter::span("nak_bo_ivl", "30 ms").doc("maximum random back-off of a NAK; from ns-2"),
     Parameter::span("nak_rpt_ivl", "50 ms").doc("time that a receiver waits for an NCF; from ns-2"),

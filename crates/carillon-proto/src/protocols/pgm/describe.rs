@@ -37,6 +37,12 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
             trial.ms("poll_bo_ivl", 0, 100).ms("dlr_expiry", 200, 3000).ms("dlr_nak_rpt_ivl", 20, 300);
             trial.pick("ne_dlrs", &["1", "16"]);
         }
+        if trial.chance(0.4) {
+            trial
+                .pick("parity", &["on-demand", "proactive", "both"])
+                .pick("tg_size", &["2", "4", "16", "64"]);
+            trial.count("tg_parity", 1, 4);
+        }
     },
     states: &[States {
         of: "receiver, for a missing message",

@@ -10,10 +10,12 @@
 mod config;
 mod describe;
 mod identity;
+mod parity;
 mod plain;
 mod receiver;
 mod relay;
 mod source;
+mod source_parity;
 #[cfg(test)]
 mod tests;
 
@@ -34,7 +36,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: false,
-    header_bytes: |_| HeaderBytes::all(DATA_HEADER_LEN),
+    header_bytes: |settings| HeaderBytes {
+        data: DATA_HEADER_LEN,
+        max: match settings.choice("parity") {
+            "none" => DATA_HEADER_LEN,
+            _ => DATA_HEADER_LEN + parity::OVERHEAD,
+        },
+    },
     format: &carillon_wire::pgm::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

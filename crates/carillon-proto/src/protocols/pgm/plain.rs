@@ -4,6 +4,7 @@ use carillon_core::{BuildContext, Config, PlainPacket, PlainSessions, SourceKey}
 use carillon_wire::pgm::{Body, Packet, Tsi};
 
 use super::identity::{ENVELOPE, is_of_session};
+use super::parity::refuse_in_plain_session;
 use super::{PgmReceiver, PgmSource};
 
 pub(super) const PLAIN: PlainSessions = PlainSessions {
@@ -19,6 +20,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     linger: "txw_secs",
     read,
     sender: |(), build, settings| {
+        refuse_in_plain_session(settings)?;
         Ok(Box::new(PgmSource::with_tsi(own_tsi(build), OPENING_SPMS, build, settings)?))
     },
     receiver: |key, build, settings| Ok(Box::new(PgmReceiver::with_tsi(tsi_of(key), build, settings)?)),

@@ -13,12 +13,13 @@ use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Po
 
 use super::config::interval;
 use super::identity::{address_of, destination_port, numbers, parse, refuse_zeromq_port, tsi};
+use super::source_parity::Parity;
 use crate::blocks::{
     Advance, Doubling, FixedRate, Heartbeats, Members, Part, Player, RateControl, RepairBudget,
     TransmitWindow, near, wire,
 };
 
-type Context = crate::blocks::MachineContext<Timer>;
+pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends data, SPMs, NCFs and repairs.
 #[derive(Debug)]
@@ -28,18 +29,20 @@ pub struct PgmSource {
     /// Address of the source, the path of its own SPMs.
     path: IpAddr,
     group_address: IpAddr,
-    link_overhead: u64,
-    window: TransmitWindow,
-    pace: TokenBucket,
+    pub(super) link_overhead: u64,
+    pub(super) window: TransmitWindow,
+    /// Parity packets, if the source offers them.
+    pub(super) parity: Option<Parity>,
+    pub(super) pace: TokenBucket,
     /// True if repairs count against the rate too (section 5.1.1, window that advances with data).
-    paces_repairs: bool,
+    pub(super) paces_repairs: bool,
     txw_secs: Duration,
     spm_ivl: Duration,
     ihb_min: Duration,
     /// Back-off of heartbeat SPMs (IHB_MIN to IHB_MAX).
     heartbeats: Heartbeats,
-    rdata_delay: Duration,
-    rdata_holdoff: Duration,
+    pub(super) rdata_delay: Duration,
+    pub(super) rdata_holdoff: Duration,
     members: Members,
     /// Repair budget for each member; all other requesters, such as routers, share one.
     budget: RepairBudget<Option<usize>>,
@@ -54,8 +57,8 @@ pub struct PgmSource {
     /// Number of further SPMs that precede all data.
     opening_spms: u32,
     last_spm: Option<Time>,
-    /// NCFs to send, oldest first: the NAK that each repeats, and its list.
-    confirmations: VecDeque<(Nak, Box<[u8]>)>,
+    /// NCFs to send, oldest first: the NAK that each repeats, its list, and true if they count parity packets.
+    confirmations: VecDeque<(Nak, Box<[u8]>, bool)>,
     /// Sequence numbers of repairs to send.
     repairs: BTreeSet<u64>,
     finished: bool,
@@ -82,6 +85,8 @@ pub enum Timer {
     Pace,
     /// Repair of this packet, after RDATA_DELAY.
     Repair(u64),
+    /// Repair of this transmission group by parity, after RDATA_DELAY.
+    Parity(u64),
 }
 
 impl PgmSource {
@@ -116,6 +121,7 @@ impl PgmSource {
             group_address: build.addresses.of_group(build.group),
             link_overhead: build.link_overhead.into(),
             window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
+            parity: Parity::new(settings),
             // Section 5.1.1: TXW_MAX_RTE limits the rate by a token bucket.
             pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             paces_repairs: with_data,
@@ -145,7 +151,8 @@ impl PgmSource {
     }
 
     /// Handles a NAK (section 5.3): confirms it at once, and schedules repairs of packets in the window.
-    fn on_nak(&mut self, context: &mut Context, from: NodeId, nak: Nak, list: NakList<'_>) {
+    fn on_nak(&mut self, context: &mut Context, from: NodeId, nak: Nak, options: Options<'_>) {
+        let list = options.nak_list;
         if nak.group != self.group_address {
             return context.events.dropped(DropReason::Foreign);
         }
@@ -156,19 +163,14 @@ impl PgmSource {
             return context.events.dropped(DropReason::Redundant);
         }
         let (mut held, mut new) = (false, 0);
-        for number in numbers(nak, list).map(|sqn| near(sqn, expected)) {
-            let Some(slot) = self.window.asked(context.now, number) else { continue };
+        for sqn in numbers(nak, list) {
+            let more = match options.parity {
+                true => self.request_parity(context, sqn, left - new),
+                false => self.request_packet(context, near(sqn, expected), left - new),
+            };
+            let Some(more) = more else { continue };
             held = true;
-            // A packet repaired within the hold-off, or already scheduled, needs no further repair.
-            let again = slot.repaired.is_over(context.now, (), self.rdata_holdoff);
-            if !slot.pending && again && new < left {
-                slot.pending = true;
-                new += 1;
-                match self.rdata_delay.is_zero() {
-                    true => drop(self.repairs.insert(number)),
-                    false => context.timers.arm(Timer::Repair(number), context.now + self.rdata_delay),
-                }
-            }
+            new += more;
         }
         if !held {
             // A NAK outside the window shows that the requester does not know it: an SPM announces it.
@@ -181,13 +183,30 @@ impl PgmSource {
             0 => context.events.dropped(DropReason::Redundant),
             _ => context.events.received("nak", near(nak.sqn, expected)),
         }
-        let confirmation = (nak, list.as_bytes().into());
+        let confirmation = (nak, list.as_bytes().into(), options.parity);
         // An identical NCF at the end of the queue would add nothing.
         if self.confirmations.len() < MAX_PENDING_CONFIRMATIONS
             && self.confirmations.back() != Some(&confirmation)
         {
             self.confirmations.push_back(confirmation);
         }
+    }
+
+    /// Schedules the repair of a packet, if `left` permits one. Returns the number of new repairs; none if the packet
+    /// is not in the window.
+    fn request_packet(&mut self, context: &mut Context, number: u64, left: u64) -> Option<u64> {
+        let slot = self.window.asked(context.now, number)?;
+        // A packet repaired within the hold-off, or already scheduled, needs no further repair.
+        let again = slot.repaired.is_over(context.now, (), self.rdata_holdoff);
+        if slot.pending || !again || left == 0 {
+            return Some(0);
+        }
+        slot.pending = true;
+        match self.rdata_delay.is_zero() {
+            true => drop(self.repairs.insert(number)),
+            false => context.timers.arm(Timer::Repair(number), context.now + self.rdata_delay),
+        }
+        Some(1)
     }
 
     /// Handles an N-NAK of a designated local repairer: keeps the named packets in the window as if they were
@@ -208,7 +227,8 @@ impl PgmSource {
     /// Ends the session once the host has finished and every packet was sent: announces it with OPT_FIN at once and
     /// for TXW_SECS.
     fn close_when_sent(&mut self, context: &mut Context) {
-        if self.finished && !self.closed && self.window.is_sent() && self.opening_spms == 0 {
+        let sends_parity = self.parity.as_ref().is_some_and(Parity::has_proactive);
+        if self.finished && !self.closed && self.window.is_sent() && !sends_parity && self.opening_spms == 0 {
             self.closed = true;
             self.spm_due = true;
             context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
@@ -222,13 +242,13 @@ impl PgmSource {
         }
     }
 
-    fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
+    pub(super) fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
         Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
     }
 
     fn emit_confirmation(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (nak, list) = self.confirmations.pop_front()?;
-        self.packet(Body::Ncf(nak), Options::listing(&list)).emit(buf);
+        let (nak, list, parity) = self.confirmations.pop_front()?;
+        self.packet(Body::Ncf(nak), Options { parity, ..Options::listing(&list) }).emit(buf);
         context.events.control("ncf", near(nak.sqn, self.window.next()));
         Some(context.to_group())
     }
@@ -238,7 +258,13 @@ impl PgmSource {
         self.last_spm = Some(context.now);
         let (trail, lead) = (wire(self.window.trail()), wire(self.window.next()).wrapping_sub(1));
         let spm = Spm { sqn: self.spm_sqn, trail, lead, path: self.path };
-        let options = Options { join: self.join.then_some(trail), fin: self.closed, ..Options::default() };
+        let parity_parameters = self.parity.as_ref().map(|parity| parity.offer.parameters());
+        let options = Options {
+            join: self.join.then_some(trail),
+            fin: self.closed,
+            parity_parameters,
+            ..Options::default()
+        };
         self.packet(Body::Spm(spm), options).emit(buf);
         self.spm_sqn = self.spm_sqn.wrapping_add(1);
         self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
@@ -291,6 +317,7 @@ impl PgmSource {
         self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
         context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
         self.arm_advance(context);
+        self.note_sent(number);
         let to_group = context.to_group();
         Some(context.events.data_sent(to_group, MessageId(number), buf.len(), false))
     }
@@ -348,6 +375,7 @@ impl Part for PgmSource {
             }
             Timer::Pace => {}
             Timer::Repair(number) => drop(self.repairs.insert(number)),
+            Timer::Parity(group) => self.end_parity_delay(group),
         }
     }
 
@@ -355,7 +383,7 @@ impl Part for PgmSource {
         let session = (Some(self.tsi), self.destination_port);
         let Some(packet) = parse(&mut context.events, session, datagram.bytes) else { return };
         match packet.body {
-            Body::Nak(nak) => self.on_nak(context, datagram.source, nak, packet.options.nak_list),
+            Body::Nak(nak) => self.on_nak(context, datagram.source, nak, packet.options),
             Body::Nnak(nak) => self.on_nnak(context, nak, packet.options.nak_list),
             Body::Spmr => {
                 context.events.received("spmr", self.window.next().saturating_sub(1));
@@ -379,12 +407,14 @@ impl Part for PgmSource {
         // A window that advances with time keeps repairs out of the rate limit: they cannot wait.
         let blocked = self.pace.ready_at(context.now);
         if (blocked.is_none() || !self.paces_repairs)
-            && let Some(transmit) = self.emit_repair(context, buf)
+            && let Some(transmit) =
+                self.emit_repair(context, buf).or_else(|| self.emit_requested_parity(context, buf))
         {
             return Some(transmit);
         }
         if let Some(at) = blocked {
-            if !self.window.is_sent() || !self.repairs.is_empty() {
+            let waits = |parity: &Parity| parity.has_proactive() || parity.has_requested();
+            if !self.window.is_sent() || !self.repairs.is_empty() || self.parity.as_ref().is_some_and(waits) {
                 context.timers.arm(Timer::Pace, at);
             }
             return None;
@@ -392,7 +422,7 @@ impl Part for PgmSource {
         if self.opening_spms > 0 {
             return None;
         }
-        let transmit = self.emit_data(context, buf);
+        let transmit = self.emit_proactive_parity(context, buf).or_else(|| self.emit_data(context, buf));
         self.close_when_sent(context);
         transmit
     }

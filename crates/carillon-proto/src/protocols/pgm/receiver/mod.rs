@@ -1,6 +1,8 @@
 //! The PGM receiver (RFC 3208, section 6): ordered delivery and NAKs for missing packets.
 
 mod assembly;
+mod groups;
+mod parity;
 mod repairer;
 
 use std::collections::BTreeMap;
@@ -15,12 +17,15 @@ use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, T
 
 use super::config::interval;
 use super::describe::DESCRIBED;
-use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse, tsi};
+use super::identity::{
+    address_of, destination_port, is_newer, is_of_session, list_of, node_on_path, numbers, parse, tsi,
+};
 use crate::blocks::{
     ConfirmedRequests, FeedbackDelay, MachineContext, Part, Player, Reception, RequestSchedule, Stage, Tries,
     Uniform, Waits, near, wire,
 };
 use assembly::{Assembly, Piece};
+use groups::Groups;
 use repairer::{Repairer, Task};
 
 /// Delivers packets in order and requests missing ones.
@@ -48,6 +53,10 @@ pub struct PgmReceiver {
     /// Message of which the first fragments were delivered.
     assembly: Assembly,
     missing: ConfirmedRequests,
+    /// Waits and tries of requests for parity, until the source offers it.
+    parity_terms: Option<Box<(Waits, Tries)>>,
+    /// Transmission groups, if the source offers parity.
+    groups: Option<Box<Groups>>,
     spm_request: SpmRequest,
     /// Repairer role, if the receiver is a designated local repairer.
     repairer: Option<Box<Repairer>>,
@@ -85,11 +94,8 @@ impl PgmReceiver {
         let span = |name| settings.span(name).at(build.bit_rate);
         let interval = |name| interval(settings, build.bit_rate, name);
         let back_off = |most, stream| Uniform::new(most, build.seeds.clone(), stream);
-        let waits = Waits {
-            back_off: back_off(span("nak_bo_ivl"), "pgm.nak_back_off"),
-            ncf: interval("nak_rpt_ivl")?,
-            data: interval("nak_rdata_ivl")?,
-        };
+        let (ncf, data) = (interval("nak_rpt_ivl")?, interval("nak_rdata_ivl")?);
+        let waits = |stream| Waits { back_off: back_off(span("nak_bo_ivl"), stream), ncf, data };
         let tries = Tries {
             unconfirmed: settings.count("nak_ncf_retries") as u32,
             unrepaired: settings.count("nak_data_retries") as u32,
@@ -113,7 +119,10 @@ impl PgmReceiver {
             before_spm: BTreeMap::new(),
             early: Reception::default(),
             assembly: Assembly::default(),
-            missing: ConfirmedRequests::new(waits, tries),
+            missing: ConfirmedRequests::new(waits("pgm.nak_back_off"), tries),
+            // Other programs mean other parity by the flags of their SPMs.
+            parity_terms: is_of_session(tsi).then(|| Box::new((waits("pgm.parity_back_off"), tries))),
+            groups: None,
             spm_request: SpmRequest {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
                 retry_interval: interval("spmr_spm_ivl")?,
@@ -149,6 +158,7 @@ impl PgmReceiver {
         let source =
             if node == context.sender { spm.path } else { address_of(&self.addresses, context.sender) };
         self.upstream = Some(Upstream { node, source });
+        self.accept_parity(&options);
         if first {
             self.synchronise(trail, end, options.join);
         }
@@ -156,6 +166,7 @@ impl PgmReceiver {
         self.known = self.known.max(Some(end));
         self.on_trail(context, trail);
         self.advance(context);
+        self.judge_losses(context, end, end);
         // OPT_RST with the N bit: no repair will come, so everything missing is lost.
         if options.reset.is_some_and(|flags| flags & RESET_NO_NAKS != 0) {
             self.declare_lost_before(context, self.tracked);
@@ -190,6 +201,7 @@ impl PgmReceiver {
         let end = start.saturating_add(self.rxw_sqns);
         for (number, piece) in std::mem::take(&mut self.before_spm).into_iter().take_while(|(n, _)| *n < end)
         {
+            self.keep_symbol(number, &piece);
             self.early.insert(number, Some(piece));
         }
         self.spm_request.request.remove(());
@@ -214,9 +226,13 @@ impl PgmReceiver {
             self.deliver(context, number, piece);
         }
         self.tracked = self.tracked.max(trail);
+        self.advance_groups(context);
     }
 
     fn declare_lost_before(&mut self, context: &mut MachineContext, limit: u64) {
+        for number in self.groups.as_mut().map(|groups| groups.lose_before(limit)).unwrap_or_default() {
+            self.declare_lost(context, number);
+        }
         while let Some(number) = self.missing.first_before(limit) {
             self.missing.remove(number);
             self.declare_lost(context, number);
@@ -242,7 +258,10 @@ impl PgmReceiver {
         }
         let missing = self.early.missing(self.tracked..limit);
         let found = missing.inspect(|&number| context.events.loss_found(context.sender, number));
-        self.missing.add(context.now, found);
+        match &mut self.groups {
+            Some(groups) => groups.miss(found),
+            None => self.missing.add(context.now, found),
+        }
         self.tracked = limit;
     }
 
@@ -286,7 +305,7 @@ impl PgmReceiver {
                 return self.advance(context);
             }
         }
-        if (self.before_spm.len() + self.early.len() + context.waiting()) as u64 >= self.rxw_sqns {
+        if self.is_full(context) {
             // The application is too slow: treat the packet as lost and request it later.
             context.events.dropped(DropReason::BufferFull);
             return self.advance(context);
@@ -295,14 +314,27 @@ impl PgmReceiver {
         if let Some(repairer) = &mut self.repairer {
             repairer.hold(number, piece.payload.clone());
         }
-        if self.missing.remove(number) && is_repair {
+        let was_missing = self.missing.remove(number) | self.remove_awaited(number);
+        if was_missing && is_repair {
             context.events.push(Event::LossRepaired { source: context.sender, message });
         }
         match self.upstream {
-            Some(_) => self.early.insert(number, Some(piece)),
+            Some(_) => {
+                self.keep_symbol(number, &piece);
+                self.early.insert(number, Some(piece));
+            }
             None => drop(self.before_spm.insert(number, piece)),
         }
         self.advance(context);
+        if self.upstream.is_some() {
+            self.on_group_data(context, number);
+        }
+    }
+
+    /// Returns true if no more packets may be kept, since the application is too slow.
+    fn is_full(&self, context: &MachineContext) -> bool {
+        let symbols = self.groups.as_ref().map_or(0, |groups| groups.held());
+        (self.before_spm.len() + self.early.len() + context.waiting()) as u64 + symbols >= self.rxw_sqns
     }
 
     /// Handles an NCF (section 6.4): suppresses the receiver's own NAKs for its packets.
@@ -403,7 +435,10 @@ impl PgmReceiver {
         let mut last_sent = due.inspect(|&number| {
             context.events.push(Event::Requested { source: context.sender, message: MessageId(number) });
         });
-        let first = last_sent.next()?;
+        let Some(first) = last_sent.next() else {
+            drop(last_sent);
+            return self.emit_parity_nak(context, upstream, buf);
+        };
         let list = list_of(last_sent.map(wire));
         let nak =
             Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(context.group) };
@@ -462,7 +497,8 @@ impl Part for PgmReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn held(&self) -> Option<u64> {
-        Some((self.early.len() + self.before_spm.len()) as u64)
+        let symbols = self.groups.as_ref().map_or(0, |groups| groups.held());
+        Some((self.early.len() + self.before_spm.len()) as u64 + symbols)
     }
 
     fn is_complete(&self) -> bool {
@@ -497,6 +533,7 @@ impl Part for PgmReceiver {
             fragment: options.fragment,
         };
         match packet.body {
+            Body::Nak(nak) if options.parity => self.on_parity_nak(context, nak, options.nak_list),
             Body::Nak(nak) if self.repairer.is_some() && matches!(datagram.destination, Dest::Node(_)) => {
                 self.on_redirected_nak(context, datagram.source, nak, options.nak_list);
             }
@@ -504,6 +541,10 @@ impl Part for PgmReceiver {
             // Downstream packets carry the source's address, also when an element forwards them.
             _ if datagram.source != context.sender => context.events.dropped(DropReason::NotAMember),
             Body::Spm(spm) => self.on_spm(context, datagram.source, spm, options),
+            Body::Odata(data) | Body::Rdata(data) if options.parity => {
+                self.on_parity(context, data, options, piece().payload);
+            }
+            Body::Ncf(nak) if options.parity => self.on_parity_ncf(context, nak, options.nak_list),
             Body::Odata(data) => self.on_data(context, data, piece(), false),
             Body::Rdata(data) => self.on_data(context, data, piece(), true),
             Body::Ncf(nak) => self.on_ncf(context, nak, options.nak_list),
@@ -518,6 +559,7 @@ impl Part for PgmReceiver {
             given_up.into_iter().for_each(|number| self.declare_lost(context, number));
             self.advance(context);
         }
+        self.expire_groups(context);
         if let Some(repairer) = &mut self.repairer {
             repairer.on_time(context.now);
         }
@@ -527,7 +569,8 @@ impl Part for PgmReceiver {
     fn poll_timeout(&self) -> Option<Time> {
         let answer = self.repairer.as_ref().and_then(|repairer| repairer.next_timeout());
         let request = self.spm_request.request.next_timeout();
-        [self.missing.next_timeout(), request, answer].into_iter().flatten().min()
+        let parity = self.groups.as_ref().and_then(|groups| groups.requests.next_timeout());
+        [self.missing.next_timeout(), request, answer, parity].into_iter().flatten().min()
     }
 
     fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {

@@ -1,5 +1,6 @@
 //! The PGM network element (RFC 3208, section 7), which stands at a router and inspects passing packets.
 
+mod parity;
 mod repairers;
 mod state;
 
@@ -18,7 +19,9 @@ use super::config::interval;
 use super::identity::{
     address_of, destination_port, is_newer, is_of_session, list_of, node_on_path, numbers, parse,
 };
+use super::parity::Offer;
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
+use parity::GroupRepair;
 use state::{Repair, Repairers, RequestRoute, Session};
 
 /// Confirms NAKs, forwards one of them for each packet, and sends repairs out of the ports of their requesters.
@@ -46,6 +49,8 @@ pub struct PgmRelay {
     confirmations: VecDeque<Confirmation>,
     /// Requested packets. The element repeats a NAK until it is confirmed, and drops the state after a timeout.
     requests: RequestSchedule<(Tsi, u32), Repair>,
+    /// Transmission groups of which parity is requested, by their first number.
+    groups: RequestSchedule<(Tsi, u32), GroupRepair>,
     /// N-NAKs to send upstream.
     nnaks_due: BTreeSet<(Tsi, u32)>,
     /// Repairs of designated local repairers to forward.
@@ -63,6 +68,8 @@ struct Confirmation {
     port: PortId,
     nak: Nak,
     list: Box<[u8]>,
+    /// True if they count parity packets.
+    parity: bool,
 }
 
 /// Timers of the element.
@@ -97,6 +104,7 @@ impl PgmRelay {
             sessions: BTreeMap::new(),
             confirmations: VecDeque::new(),
             requests: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::UNLIMITED }),
+            groups: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::UNLIMITED }),
             nnaks_due: BTreeSet::new(),
             forwarded_repairs: VecDeque::new(),
             repairs_due: BTreeMap::new(),
@@ -106,7 +114,13 @@ impl PgmRelay {
     }
 
     /// Handles an SPM (section 7.1): learns the upstream node and forwards the SPM with this element as its path.
-    fn on_spm(&mut self, now: Time, tsi: Tsi, spm: Spm, datagram: Received<'_>) -> Verdict {
+    fn on_spm(
+        &mut self,
+        now: Time,
+        tsi: Tsi,
+        (spm, options): (Spm, Options<'_>),
+        datagram: Received<'_>,
+    ) -> Verdict {
         let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
         // Without an address of the same family as the path, the element does not serve this source.
         let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
@@ -132,12 +146,15 @@ impl PgmRelay {
             source_address: address_of(&self.addresses, datagram.source),
             group_address: self.addresses.of_group(group),
             repairs: 0,
+            group_size: None,
             poll_sqn: None,
             repairers: Repairers::default(),
             nnaks: BTreeSet::new(),
             store: PassedPackets::new(self.max_stored, self.nak_elim_ivl),
         });
         session.spm_sqn = spm.sqn;
+        // The first offer holds: the repair states of groups belong to one size.
+        session.group_size = session.group_size.or(Offer::of_spm(&options).map(|offer| offer.size as u32));
         (session.upstream, session.upstream_port) = (upstream, datagram.ingress);
         if (spm.trail, spm.lead) != Spm::NO_WINDOW {
             session.store.advance(spm.trail);
@@ -257,7 +274,8 @@ impl PgmRelay {
             false => self.events.dropped(DropReason::Redundant),
         }
         // Every NAK is confirmed, also an eliminated one (section 7.2).
-        self.confirmations.push_back(Confirmation { tsi, port: ingress, nak, list: list.as_bytes().into() });
+        let list = list.as_bytes().into();
+        self.confirmations.push_back(Confirmation { tsi, port: ingress, nak, list, parity: false });
     }
 
     fn packet<'a>(&self, tsi: Tsi, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
@@ -266,10 +284,10 @@ impl PgmRelay {
 
     /// Emits an NCF in the source's name out of the port of the NAK.
     fn emit_confirmation(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some(Confirmation { tsi, port, nak, list }) = self.confirmations.pop_front() {
+        while let Some(Confirmation { tsi, port, nak, list, parity }) = self.confirmations.pop_front() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
             let dest = Dest::group_behind(PortSet::from_iter([port]), session.source, session.group);
-            self.packet(tsi, Body::Ncf(nak), Options::listing(&list)).emit(buf);
+            self.packet(tsi, Body::Ncf(nak), Options { parity, ..Options::listing(&list) }).emit(buf);
             self.events.control("ncf", nak.sqn);
             return Some(Transmit::now(dest));
         }
@@ -330,6 +348,11 @@ impl Machine for PgmRelay {
         let (tsi, options) = (packet.tsi, packet.options);
         let all = |nak| numbers(nak, options.nak_list).collect::<Vec<_>>();
         match packet.body {
+            Body::Nak(nak) if options.parity => {
+                self.on_parity_nak(now, tsi, nak, options.nak_list, datagram.ingress);
+            }
+            // Repairers have no parity.
+            _ if options.parity => self.events.dropped(DropReason::Foreign),
             Body::Nak(nak) => self.on_nak(now, tsi, nak, options.nak_list, datagram),
             Body::Nnak(nak) => self.on_nnak(now, tsi, &all(nak), datagram.ingress),
             Body::Polr { sqn, .. } => self.on_polr(now, tsi, sqn, options, datagram),
@@ -347,6 +370,7 @@ impl Machine for PgmRelay {
                 Expired::Due | Expired::Over(_) => {}
             }
         }
+        self.expire_groups(now);
         while let Some(timer) = self.timers.expire(now) {
             match timer {
                 Timer::Nnak(tsi, sqn) => {
@@ -357,6 +381,7 @@ impl Machine for PgmRelay {
                 Timer::SessionExpiry(tsi) => {
                     let Some(session) = self.sessions.remove(&tsi) else { continue };
                     self.requests.remove_all((tsi, 0)..=(tsi, u32::MAX));
+                    self.groups.remove_all((tsi, 0)..=(tsi, u32::MAX));
                     for sqn in session.nnaks {
                         self.timers.cancel(Timer::Nnak(tsi, sqn));
                     }
@@ -366,12 +391,16 @@ impl Machine for PgmRelay {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next().into_iter().chain(self.requests.next_timeout()).min()
+        [self.timers.next(), self.requests.next_timeout(), self.groups.next_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.emit_confirmation(buf)
             .or_else(|| self.emit_nak(now, buf))
+            .or_else(|| self.emit_parity_nak(now, buf))
             .or_else(|| self.emit_nnak(buf))
             .or_else(|| self.emit_forwarded_repair(now, buf))
             .or_else(|| self.emit_repair(buf))
@@ -380,7 +409,7 @@ impl Machine for PgmRelay {
     /// Number of sessions, of packets with a pending repair, and of stored packets.
     fn held(&self) -> Option<u64> {
         let stored: usize = self.sessions.values().map(|session| session.store.count()).sum();
-        Some((self.sessions.len() + self.requests.count() + stored) as u64)
+        Some((self.sessions.len() + self.requests.count() + self.groups.count() + stored) as u64)
     }
 
     fn as_relay(&mut self) -> Option<&mut dyn Relay> {
@@ -406,7 +435,10 @@ impl Relay for PgmRelay {
             return Verdict::Forward;
         };
         match packet.body {
-            Body::Spm(spm) => self.on_spm(now, packet.tsi, spm, datagram),
+            Body::Spm(spm) => self.on_spm(now, packet.tsi, (spm, packet.options), datagram),
+            body if packet.options.parity => {
+                self.on_passing_parity(now, (packet.tsi, body), packet.options.nak_list, datagram)
+            }
             Body::Odata(data) => self.on_original(packet.tsi, data.sqn, datagram),
             Body::Rdata(data) => self.on_repair(now, packet.tsi, data.sqn, datagram),
             Body::Ncf(nak) => {

@@ -19,8 +19,10 @@ pub(super) struct Session {
     pub(super) group: GroupId,
     pub(super) source_address: IpAddr,
     pub(super) group_address: IpAddr,
-    /// Number of packets with repair state.
+    /// Number of packets and of transmission groups with repair state.
     pub(super) repairs: usize,
+    /// Number of packets in a transmission group, if the source offers parity.
+    pub(super) group_size: Option<u32>,
     /// Sequence number of the newest POLL that passed, which POLRs refer to.
     pub(super) poll_sqn: Option<u32>,
     /// Designated local repairers among the children.

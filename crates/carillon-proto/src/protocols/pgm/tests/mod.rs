@@ -3,6 +3,7 @@
 mod dlr;
 mod fixture;
 mod on_tree;
+mod parity;
 mod receiver;
 mod relay;
 mod source;
