@@ -11,6 +11,7 @@ use carillon_core::{
 use nix::errno::Errno;
 use nix::poll::PollFlags;
 
+use crate::copies::is_frame;
 use crate::endpoint::{Endpoint, GROUP, SELF};
 use crate::gather::Gather;
 use crate::inbox::{Datagram, Opener};
@@ -18,6 +19,7 @@ use crate::seal::is_sealed;
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
 
+mod copying;
 mod outlet;
 
 use outlet::{Gate, Outlet};
@@ -62,7 +64,18 @@ pub enum Backpressure {
 struct Ready {
     unicast: bool,
     multicast: bool,
+    copies: bool,
     raw: bool,
+}
+
+/// Socket by which a datagram came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inlet {
+    Unicast,
+    Group,
+    /// Unicast copies of multicasts.
+    Copies,
+    Raw,
 }
 
 impl<M, A, O> Driver<M, A, O>
@@ -120,7 +133,7 @@ where
     /// The first turn does not wait. Nor does a turn after a mutable borrow of machine or application, or after a
     /// [`Waker`](crate::Waker) was called.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
-        let Ready { unicast, multicast, raw } = self.wait(max_wait)?;
+        let Ready { unicast, multicast, copies, raw } = self.wait(max_wait)?;
         self.gather(multicast);
         self.fresh = false;
         // A new turn: reset the budget and retry sockets that were full.
@@ -133,6 +146,7 @@ where
         self.outlet(now).flush();
         // Queued runs precede delayed datagrams, which became due later.
         self.outlet(now).depart();
+        self.outlet(now).subscribe();
         // Timers fire before reading: a flood must not delay them.
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             self.machine.handle_timeout(now);
@@ -145,11 +159,12 @@ where
         }
         // One batch per socket, so that no socket starves another or the application.
         let received = self.endpoint.stats.datagrams_received;
-        if multicast {
-            self.receive(true)?;
-        }
-        if unicast {
-            self.receive(false)?;
+        for (is_ready, inlet) in
+            [(multicast, Inlet::Group), (copies, Inlet::Copies), (unicast, Inlet::Unicast)]
+        {
+            if is_ready {
+                self.receive(inlet)?;
+            }
         }
         if raw {
             self.receive_raw()?;
@@ -253,10 +268,15 @@ where
 
     /// Reads one batch from a socket and passes it to the machine, with a drain after each datagram as the contract
     /// requires. Datagrams sent meanwhile are still batched.
-    fn receive(&mut self, multicast: bool) -> Result<(), DriveError> {
-        let Endpoint { unicast, multicast: group, inbox, stats, .. } = &mut self.endpoint;
-        let Some(port) = (if multicast { group.as_ref() } else { Some(&*unicast) }) else { return Ok(()) };
-        match inbox.fill(&port.socket, &port.state, multicast) {
+    fn receive(&mut self, inlet: Inlet) -> Result<(), DriveError> {
+        let Endpoint { unicast, multicast, subscription, inbox, stats, .. } = &mut self.endpoint;
+        let port = match inlet {
+            Inlet::Group => multicast.as_ref(),
+            Inlet::Copies => subscription.as_ref().map(|subscription| &subscription.port),
+            Inlet::Unicast | Inlet::Raw => Some(&*unicast),
+        };
+        let Some(port) = port else { return Ok(()) };
+        match inbox.fill(&port.socket, &port.state, inlet != Inlet::Unicast) {
             Ok(()) => stats.receive_calls += 1,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
             Err(error) if passes(&error) => {
@@ -273,10 +293,11 @@ where
                 self.endpoint.stats.own += 1;
                 continue;
             }
-            self.handle(now, datagram);
+            self.handle(now, inlet, datagram);
         }
         let mut outlet = self.outlet(now);
         outlet.greet();
+        outlet.answer();
         outlet.flush();
         Ok(())
     }
@@ -313,7 +334,8 @@ where
                     stats.refused_peers += 1;
                     continue;
                 };
-                self.handle(now, Datagram { source, multicast, len: bytes.len(), content: Ok(Some(bytes)) });
+                let len = bytes.len();
+                self.handle(now, Inlet::Raw, Datagram { source, multicast, len, content: Ok(Some(bytes)) });
             }
         }
         self.outlet(now).flush();
@@ -327,11 +349,21 @@ where
     }
 
     #[inline]
-    fn handle(&mut self, now: Time, datagram: Datagram) {
+    fn handle(&mut self, now: Time, inlet: Inlet, datagram: Datagram) {
         let Datagram { source, multicast, len, content } = datagram;
         let endpoint = &mut self.endpoint;
         endpoint.stats.datagrams_received += 1;
         endpoint.stats.bytes_received += len as u64;
+        if let Ok(Some(bytes)) = &content
+            && is_frame(bytes)
+            && endpoint.take_frame(now, inlet, source, bytes)
+        {
+            return;
+        }
+        if !endpoint.admits(now, inlet, source) {
+            endpoint.stats.refused_peers += 1;
+            return;
+        }
         if endpoint.injector.drops() {
             endpoint.stats.injected_drops += 1;
             self.outlet(now).record(&Event::Dropped { reason: DropReason::Injected });
@@ -340,6 +372,8 @@ where
         let bytes = match content {
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
+            // Most datagrams come on both paths while the sender finds out that multicast arrives.
+            Err(DropReason::Replayed) if endpoint.subscription.is_some() => return,
             Err(reason) => {
                 endpoint.stats.refuse(reason, source);
                 return self.outlet(now).record(&Event::Dropped { reason });
@@ -349,10 +383,14 @@ where
             endpoint.stats.sealed += 1;
         }
         // Datagrams from port 0 cannot be answered.
+        let address = source;
         let Some(source) = Some(source).filter(|s| s.port() != 0).and_then(|s| self.hear(now, s)) else {
             self.endpoint.stats.refused_peers += 1;
             return;
         };
+        if self.endpoint.relay.is_some() {
+            self.endpoint.tell_relay(now, address);
+        }
         let destination = if multicast { &TO_GROUP } else { &TO_SELF };
         self.observer.datagram(now, source, destination, &bytes);
         let received =
@@ -417,6 +455,8 @@ where
         } else {
             None
         };
+        let ask = self.endpoint.subscription.as_ref().map(|subscription| subscription.next(now));
+        let coarse = [coarse, ask].into_iter().flatten().min();
         let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(MAX_WAIT);
         let exact = exact.map_or(coarse, |at| at.since(now));
         let begun = Instant::now();
@@ -424,26 +464,30 @@ where
         let deadline = Deadline { at, precise: exact < coarse };
         let interest =
             if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        let Endpoint { unicast, multicast, raw, wakeups, .. } = &self.endpoint;
+        let Endpoint { unicast, multicast, raw, subscription, wakeups, .. } = &self.endpoint;
         let (unicast, rung) = ((unicast.fd(), interest), (wakeups.fd(), PollFlags::POLLIN));
-        let ready = match (multicast, raw) {
-            (group, Some(raw)) => {
-                let (to_host, to_group) = raw.fds();
-                let [raw, raw_group] =
-                    [to_host, to_group.unwrap_or(to_host)].map(|fd| (fd, PollFlags::POLLIN));
-                let group = group.as_ref().map_or(rung, |group| (group.fd(), PollFlags::POLLIN));
-                wait([unicast, rung, group, raw, raw_group], deadline)
-            }
-            (Some(group), None) => wait([unicast, rung, (group.fd(), PollFlags::POLLIN)], deadline)
-                .map(|[unicast, rung, multicast]| [unicast, rung, multicast, false, false]),
-            (None, None) => {
-                wait([unicast, rung], deadline).map(|[unicast, rung]| [unicast, rung, false, false, false])
+        let reading = |fd| (fd, PollFlags::POLLIN);
+        let ready = match (multicast, raw, subscription) {
+            (Some(group), None, None) => wait([unicast, rung, reading(group.fd())], deadline)
+                .map(|[unicast, rung, multicast]| [unicast, rung, multicast, false, false, false]),
+            (None, None, None) => wait([unicast, rung], deadline)
+                .map(|[unicast, rung]| [unicast, rung, false, false, false, false]),
+            (group, raw, subscription) => {
+                // A missing socket is replaced by the one of wake-ups.
+                let group = group.as_ref().map_or(rung, |group| reading(group.fd()));
+                let copies =
+                    subscription.as_ref().map_or(rung, |subscription| reading(subscription.port.fd()));
+                let (raw, raw_group) = match raw.as_ref().map(|raw| raw.fds()) {
+                    Some((to_host, to_group)) => (reading(to_host), reading(to_group.unwrap_or(to_host))),
+                    None => (rung, rung),
+                };
+                wait([unicast, rung, group, copies, raw, raw_group], deadline)
             }
         };
-        let [unicast, rung, multicast, raw, raw_group] = ready.map_err(DriveError::Wait)?;
+        let [unicast, rung, multicast, copies, raw, raw_group] = ready.map_err(DriveError::Wait)?;
         self.endpoint.wakeups.answer(rung);
         self.endpoint.stats.waited += begun.elapsed();
-        Ok(Ready { unicast, multicast, raw: raw || raw_group })
+        Ok(Ready { unicast, multicast, copies, raw: raw || raw_group })
     }
 }
 

@@ -10,8 +10,10 @@ use carillon_core::{
     Addresses, BitRate, GroupId, IntervalSampler, NodeId, Probability, RawIp, Seeds, Time, TokenBucket,
 };
 use quinn_udp::UdpSocketState;
+use ring::rand::{SecureRandom as _, SystemRandom};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
+use crate::copies::{CopyServer, CopyStats, Path, Subscription};
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
@@ -21,7 +23,7 @@ use crate::peer_book::{PeerBook, SharedPeers};
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{WakeReceiver, Waker};
-use crate::{Choice, Fallback, Interface, OpenError, Stats};
+use crate::{Choice, Fallback, Interface, OpenError, Stats, SubscriptionState};
 
 /// Configuration of an [`Endpoint`].
 #[derive(Clone, Debug)]
@@ -51,6 +53,12 @@ pub struct EndpointConfig {
     pub key: Option<Key>,
     /// Packets that are sent directly over IP, where permitted; all others use UDP.
     pub raw: Option<RawIp>,
+    /// Sender that is asked for unicast copies of its multicasts. Joining the group is optional then.
+    pub from: Option<SocketAddr>,
+    /// Maximum rate of the copies for receivers that ask for them, headers included; `None` serves none.
+    pub copies: Option<BitRate>,
+    /// Gives copies to relays without the key too, which cannot read them.
+    pub copies_without_key: bool,
 }
 
 impl EndpointConfig {
@@ -70,6 +78,9 @@ impl EndpointConfig {
             receive_buffer: 4 << 20,
             key: None,
             raw: None,
+            from: None,
+            copies: None,
+            copies_without_key: false,
         }
     }
 }
@@ -107,6 +118,14 @@ pub struct Endpoint {
     pub(crate) wakeups: WakeReceiver,
     /// Current hop limit of the sending socket.
     pub(crate) hops: u8,
+    /// Receivers that get copies.
+    pub(crate) copies: Option<Box<CopyServer>>,
+    /// Subscription to the copies of a sender.
+    pub(crate) subscription: Option<Box<Subscription>>,
+    /// Token and sender of a relay from which a frame came.
+    pub(crate) relay: Option<(u64, SocketAddr)>,
+    /// Time at which the sender was last told of the relay.
+    pub(crate) relay_told: Option<Time>,
     segmentation: bool,
 }
 
@@ -144,13 +163,24 @@ impl Endpoint {
         if group.port() == 0 {
             return Err(OpenError::NoPort { group });
         }
-        let (interface, choice) = Interface::choose(group, config.interface.as_deref(), fallback)?;
+        let (interface, choice) = match (config.from, &config.interface) {
+            (Some(from), None) => (Interface::towards(group, from)?, Choice::Routed),
+            _ => Interface::choose(group, config.interface.as_deref(), fallback)?,
+        };
         let group = interface.zoned(group);
         let unicast = open_unicast(group, config.port, ttl, &interface)?;
-        let max_datagram = max_datagram(group, &interface)?;
+        let max_datagram = max_datagram(config.from.unwrap_or(group), &interface)?;
         let seal = config.key.clone().map(|key| Seal::new(key, unicast.address, group).map(Box::new));
         let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
-        let multicast = if config.listen { Some(open_multicast(group, &interface)?) } else { None };
+        let multicast = if config.listen { open_multicast(group, &interface).map(Some) } else { Ok(None) };
+        // With copies, a network without multicast will do.
+        let multicast =
+            multicast.or_else(|error| if config.from.is_some() { Ok(None) } else { Err(error) })?;
+        let copies = config.copies.map(|rate| new_server(rate, &config)).transpose()?;
+        let subscription = match config.from {
+            Some(from) => Some(subscribe(from, group, ttl, &interface, &config)?),
+            None => None,
+        };
         if config.raw.is_some() && seal.is_some() {
             return Err(OpenError::RawSealed);
         }
@@ -163,7 +193,8 @@ impl Endpoint {
             }
             receive_buffer = raw.enlarge(config.receive_buffer)?;
         }
-        for port in std::iter::once(&unicast).chain(&multicast) {
+        let copied = subscription.as_ref().map(|subscription| &subscription.port);
+        for port in std::iter::once(&unicast).chain(&multicast).chain(copied) {
             receive_buffer = receive_buffer.min(enlarge(&port.socket, config.receive_buffer)?);
         }
         let injector = Injector::new(config.drop, &config.seeds);
@@ -191,6 +222,10 @@ impl Endpoint {
             seal,
             wakeups: WakeReceiver::new().map_err(OpenError::doing("open a pair of sockets"))?,
             hops: ttl,
+            copies,
+            subscription,
+            relay: None,
+            relay_told: None,
             segmentation: true,
         })
     }
@@ -254,6 +289,21 @@ impl Endpoint {
     /// Returns true if packets of a protocol are sent directly over IP.
     pub fn is_raw(&self) -> bool {
         self.raw.is_some()
+    }
+
+    /// Path of the data to the member with this address, if it has asked for copies.
+    pub fn path(&self, member: SocketAddr) -> Option<Path> {
+        self.copies.as_ref()?.path(member)
+    }
+
+    /// Counters of the copies, if this endpoint serves them.
+    pub fn copy_stats(&self) -> Option<CopyStats> {
+        self.copies.as_ref().map(|copies| copies.stats())
+    }
+
+    /// State of the subscription to copies, if a sender is asked for them.
+    pub fn subscription(&self) -> Option<SubscriptionState> {
+        self.subscription.as_ref().map(|subscription| subscription.state())
     }
 
     /// Number of known peers.
@@ -352,6 +402,33 @@ impl Endpoint {
         }
         Ok(())
     }
+}
+
+/// Creates the server of copies.
+fn new_server(rate: BitRate, config: &EndpointConfig) -> Result<Box<CopyServer>, OpenError> {
+    let secret = random_bytes().map_err(OpenError::doing("draw a secret"))?;
+    let server = CopyServer::new(rate, config.key.clone(), secret);
+    Ok(Box::new(if config.copies_without_key { server.without_key() } else { server }))
+}
+
+/// Opens the socket for copies of this sender.
+pub(crate) fn subscribe(
+    from: SocketAddr,
+    group: SocketAddr,
+    ttl: u8,
+    interface: &Interface,
+    config: &EndpointConfig,
+) -> Result<Box<Subscription>, OpenError> {
+    let port = open_unicast(group, 0, ttl, interface)?;
+    let token = random_bytes().map_err(OpenError::doing("draw a token"))?;
+    Ok(Box::new(Subscription::new(from, port, config.key.clone(), u64::from_be_bytes(token))))
+}
+
+/// Draws random bytes from the system.
+fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
+    Ok(bytes)
 }
 
 impl Port {

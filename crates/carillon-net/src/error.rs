@@ -88,6 +88,20 @@ pub enum OpenError {
         /// The cause or the remedy.
         advice: String,
     },
+    /// No route leads to the sender that was named.
+    #[error("there is no route to {host}: check the address and the network")]
+    NoPath {
+        /// The sender's address.
+        host: IpAddr,
+    },
+    /// The sender that was named has an address of the other IP version.
+    #[error("the sender {host} and the group {group} have different IP versions: choose another --group")]
+    OtherFamily {
+        /// The group.
+        group: SocketAddr,
+        /// The sender's address.
+        host: SocketAddr,
+    },
     /// Another program uses the port without sharing it.
     #[error(
         "port {} is taken by a program that does not share it (group {address}): stop it or choose another port",
@@ -152,6 +166,7 @@ impl OpenError {
             | OpenError::NoAddress { .. }
             | OpenError::AddressNotReady { .. }
             | OpenError::NoRoute { .. }
+            | OpenError::NoPath { .. }
             | OpenError::NoNetwork { .. } => true,
             OpenError::Io { source, .. } => matches!(
                 source.raw_os_error().map(Errno::from_raw),

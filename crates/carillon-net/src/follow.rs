@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::InterfaceIndexOrAddress;
 
-use crate::endpoint::{Endpoint, max_datagram, open_multicast, open_unicast};
+use crate::endpoint::{Endpoint, max_datagram, open_multicast, open_unicast, subscribe};
 use crate::options::enlarge;
 use crate::raw::Raw;
 use crate::seal::Seal;
@@ -75,7 +75,7 @@ impl Endpoint {
         let same_address = interface.address == self.interface.address
             && group.is_ipv4() == self.group.is_ipv4()
             && (interface.index == self.interface.index || !bound_to_interface);
-        let datagram = max_datagram(group, &interface)?;
+        let datagram = max_datagram(self.config.from.unwrap_or(group), &interface)?;
         let multicast = match &self.multicast {
             Some(_) => Some(open_multicast(group, &interface)?),
             None => None,
@@ -92,6 +92,10 @@ impl Endpoint {
             ),
             _ => None,
         };
+        let subscription = match self.config.from.filter(|_| !same_address) {
+            Some(from) => Some(subscribe(from, group, self.ttl, &interface, &self.config)?),
+            None => None,
+        };
         let raw = match self.config.raw {
             Some(ip) => {
                 let mut raw = Raw::open(ip, group, self.ttl, &interface)?;
@@ -103,7 +107,8 @@ impl Endpoint {
             }
             None => None,
         };
-        for port in unicast.iter().chain(&multicast) {
+        let copied = subscription.as_ref().map(|subscription| &subscription.port);
+        for port in unicast.iter().chain(&multicast).chain(copied) {
             self.receive_buffer = self.receive_buffer.min(enlarge(&port.socket, self.config.receive_buffer)?);
         }
         if unicast.is_none() {
@@ -119,6 +124,9 @@ impl Endpoint {
         }
         if raw.is_some() {
             self.raw = raw;
+        }
+        if subscription.is_some() {
+            self.subscription = subscription;
         }
         if let Some(unicast) = unicast {
             self.unicast = unicast;
@@ -175,6 +183,9 @@ impl Endpoint {
     }
 
     fn choose(&self, group: SocketAddr) -> Result<(Interface, Choice), OpenError> {
+        if let (Some(from), None) = (self.config.from, &self.config.interface) {
+            return Ok((Interface::towards(group, from)?, Choice::Routed));
+        }
         Interface::choose(group, self.config.interface.as_deref(), Fallback::OnlyInterface)
     }
 }

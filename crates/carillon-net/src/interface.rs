@@ -50,6 +50,20 @@ impl Interface {
         }
     }
 
+    /// Returns the interface of the route to a host. It need not support multicast.
+    pub(crate) fn towards(group: SocketAddr, host: SocketAddr) -> Result<Interface, OpenError> {
+        if group.is_ipv4() != host.is_ipv4() {
+            return Err(OpenError::OtherFamily { group, host });
+        }
+        let all = list().map_err(OpenError::doing("list the network interfaces"))?;
+        let routed = route(host).and_then(|address| {
+            all.values().find(|one| one.addresses.contains(&address)).map(|one| (one, address))
+        });
+        let (one, address) = routed.ok_or(OpenError::NoPath { host: host.ip() })?;
+        let loopback = one.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+        Ok(Interface { name: one.name.clone(), index: one.index, address, loopback })
+    }
+
     /// Returns true if the interface still exists with this number and address, and is up.
     pub(crate) fn is_present(&self) -> bool {
         let Ok(all) = list() else { return false };

@@ -30,9 +30,13 @@
 //! A [`RelayEndpoint`] with a [`RelayDriver`] is a router of a protocol: it forwards the group's datagrams
 //! between interfaces as a relay machine says (Linux and IPv4).
 //!
+//! Receivers that multicast does not reach ask a sender for unicast copies (`EndpointConfig::from`,
+//! `EndpointConfig::copies`).
+//!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
+mod copies;
 mod driver;
 mod endpoint;
 mod error;
@@ -52,9 +56,11 @@ mod raw;
 mod relay;
 mod seal;
 mod stats;
+mod train;
 mod wait;
 mod waker;
 
+pub use copies::{CopyStats, Path, SubscriptionState, sender_of_relay};
 pub use driver::{Backpressure, Driver};
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
@@ -63,7 +69,10 @@ pub use follow::{Reopened, Standing};
 pub use interface::{Choice, Fallback, Interface};
 pub use probe::{Arrival, Probe};
 #[cfg(target_os = "linux")]
-pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
+pub use relay::{
+    RelayConfig, RelayDriver, RelayEndpoint, RelayStats, RemoteRelay, RemoteRelayConfig, RemoteRelayStats,
+};
 pub use seal::{Key, KeyError, KeyFile, SEAL_BYTES, is_sealed};
 pub use stats::Stats;
+pub use train::{TrainMeter, TrainPacket};
 pub use waker::{WakeReceiver, Waker};

@@ -17,6 +17,8 @@ pub(crate) struct Run {
     pub(crate) segment: usize,
     pub(crate) count: usize,
     pub(crate) contents: Vec<u8>,
+    /// True for unicast copies of multicasts.
+    pub(crate) is_copy: bool,
     /// True after a smaller or empty datagram, which ends the run.
     closed: bool,
 }
@@ -96,7 +98,15 @@ impl Outbox {
     }
 
     fn begin(&mut self, to: Dest, way: Route, len: usize, contents: Vec<u8>) {
-        self.runs.push_back(Run { to, way, segment: len, count: 1, contents, closed: len == 0 });
+        self.runs.push_back(Run {
+            to,
+            way,
+            segment: len,
+            count: 1,
+            contents,
+            is_copy: false,
+            closed: len == 0,
+        });
     }
 
     /// Delays a datagram until its departure time.
@@ -150,6 +160,12 @@ impl Run {
         (0..self.count).map(move |i| whole.slice(i * segment..((i + 1) * segment).min(len)))
     }
 
+    /// Copy of the run with another destination.
+    pub(crate) fn copied(&self, to: Dest, way: Route) -> Run {
+        let Run { segment, count, ref contents, .. } = *self;
+        Run { to, way, segment, count, contents: contents.clone(), is_copy: true, closed: true }
+    }
+
     /// Splits the run into runs of one datagram.
     pub(crate) fn split(self) -> Vec<Run> {
         let chunks = self.contents.chunks(self.segment.max(1));
@@ -160,6 +176,7 @@ impl Run {
                 segment: chunk.len(),
                 count: 1,
                 contents: chunk.to_vec(),
+                is_copy: self.is_copy,
                 closed: true,
             })
             .collect()

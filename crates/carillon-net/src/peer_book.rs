@@ -48,6 +48,11 @@ impl SharedPeers {
         peers.address(node)
     }
 
+    /// Delegates to [`Peers::knows`].
+    pub(crate) fn knows(&self, address: SocketAddr) -> bool {
+        self.lock().knows(address)
+    }
+
     /// Delegates to [`Peers::len`].
     pub(crate) fn len(&self) -> usize {
         self.lock().len()

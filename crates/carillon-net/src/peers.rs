@@ -103,6 +103,11 @@ impl Peers {
         self.by_node.get(&node).map(|&slot| self.slots[slot as usize].address)
     }
 
+    /// Returns true if the address is that of a peer.
+    pub(crate) fn knows(&self, address: SocketAddr) -> bool {
+        self.by_address.contains_key(&plain(address))
+    }
+
     /// Returns the node at a host address: the peer at this port, else the only peer there, else a new number for the
     /// port if there is room.
     pub(crate) fn at(&mut self, host: SocketAddr) -> Option<NodeId> {

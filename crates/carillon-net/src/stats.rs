@@ -27,6 +27,8 @@ pub struct Stats {
     pub own: u64,
     /// Datagrams of unknown sources that were ignored because the peer table is full.
     pub refused_peers: u64,
+    /// Frames about unicast copies at a socket that does not take them.
+    pub refused_frames: u64,
     /// Datagrams without a seal, at an endpoint with a key.
     pub unsealed: u64,
     /// Datagrams with a seal that does not open: another key or address, changed, truncated, or forged.

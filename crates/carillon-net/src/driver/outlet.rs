@@ -167,9 +167,17 @@ impl<O: Observer> Outlet<'_, O> {
     }
 
     fn sent(&mut self, mut run: Run) {
+        let (count, bytes) = (run.count as u64, run.contents.len() as u64);
         let stats = &mut self.endpoint.stats;
-        stats.datagrams_sent += run.count as u64;
-        stats.bytes_sent += run.contents.len() as u64;
+        stats.datagrams_sent += count;
+        stats.bytes_sent += bytes;
+        if run.is_copy {
+            if let Some(copies) = &mut self.endpoint.copies {
+                copies.sent(count, bytes);
+            }
+            return self.endpoint.outbox.recycle(run.contents);
+        }
+        self.copy(&run);
         self.endpoint.failures.clear(run.way.address);
         let whole = Bytes::from(std::mem::take(&mut run.contents));
         // With a seal, the observer received the contents before sealing.

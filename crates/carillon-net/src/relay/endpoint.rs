@@ -52,7 +52,7 @@ pub struct RelayEndpoint {
 
 /// An interface of the relay.
 #[derive(Debug)]
-struct Port {
+pub(super) struct Port {
     interface: Interface,
     address: Ipv4Addr,
     all_addresses: Vec<std::net::IpAddr>,
@@ -290,8 +290,8 @@ impl RelayEndpoint {
             self.stats.too_large += 1;
             return false;
         }
-        match port.raw.send_to(&self.packet, &SocketAddr::from(header.destination).into()) {
-            Ok(_) => return true,
+        match send_packet(port, &self.packet, header.destination) {
+            Ok(()) => return true,
             Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => self.stats.too_large += 1,
             // A full queue drops a datagram, as in any router.
             Err(_) => self.stats.errors += 1,
@@ -301,7 +301,7 @@ impl RelayEndpoint {
 }
 
 impl Port {
-    fn open(interface: Interface) -> Result<Port, OpenError> {
+    pub(super) fn open(interface: Interface) -> Result<Port, OpenError> {
         let std::net::IpAddr::V4(address) = interface.address else {
             return Err(OpenError::NoAddress { name: interface.name, family: "IPv4" });
         };
@@ -318,6 +318,24 @@ impl Port {
         let all_addresses = interface.addresses().map_err(OpenError::doing("list the network interfaces"))?;
         Ok(Port { interface, address, all_addresses, raw })
     }
+
+    pub(super) fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    pub(super) fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Lets other sockets of this host receive what is sent.
+    pub(super) fn loop_back(&self) -> io::Result<()> {
+        self.raw.set_multicast_loop_v4(true)
+    }
+}
+
+/// Sends a packet with complete headers through an interface.
+pub(super) fn send_packet(port: &Port, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
+    port.raw.send_to(packet, &SocketAddr::from(to).into()).map(drop)
 }
 
 fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError> {

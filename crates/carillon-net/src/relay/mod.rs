@@ -7,6 +7,7 @@
 mod endpoint;
 mod packet;
 mod paths;
+mod remote;
 mod stats;
 
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use carillon_core::{
 use nix::poll::PollFlags;
 
 pub use endpoint::{RelayConfig, RelayEndpoint};
+pub use remote::{RemoteRelay, RemoteRelayConfig, RemoteRelayStats};
 pub use stats::RelayStats;
 
 use crate::DriveError;

@@ -1,6 +1,7 @@
 //! The driver on sockets of this machine. One program: most of these tests wait most of their time.
 
 mod common;
+mod copies;
 mod helpers;
 mod loopback;
 mod open;

@@ -1,0 +1,149 @@
+//! Frames between a receiver that needs copies and the driver of a sender.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use crate::seal::Key;
+
+/// Kind of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FrameKind {
+    /// A receiver asks for copies or declines them, from its socket for copies.
+    Ask = 0,
+    /// The sender answers an ask.
+    Answer = 1,
+    /// A receiver names the address of its session, by sending this from there.
+    Member = 2,
+    /// A relay multicasts its token and the address of the sender, so that receivers can say that they are behind it.
+    Beacon = 3,
+    /// A receiver says by the relay's token that it is behind the relay, from the address of its session.
+    Behind = 4,
+}
+
+impl FrameKind {
+    const VARIANTS: [FrameKind; 5] =
+        [FrameKind::Ask, FrameKind::Answer, FrameKind::Member, FrameKind::Beacon, FrameKind::Behind];
+}
+
+/// A frame, 40 bytes, and 32 bytes of authentication with a key.
+///
+/// ```text
+/// | C9 'c' 'p' 'y' | version 1 | kind | flags | 0 | token u64 | cookie u64 | multicasts u64 | copies u64 | tag [32] |
+/// ```
+///
+/// An answer is as long as the ask, so that asks with a forged source do not amplify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: FrameKind,
+    /// Ask: the receiver wants copies. Answer: the sender sends copies.
+    pub(crate) copying: bool,
+    /// Answer: the cookie of the ask is missing or outdated; the receiver has to repeat the ask with this one.
+    pub(crate) unproven: bool,
+    /// Answer: the sender has too many receivers with copies.
+    pub(crate) full: bool,
+    /// Random number that identifies the receiver.
+    pub(crate) token: u64,
+    /// Proof that the receiver gets what is sent to its address.
+    pub(crate) cookie: u64,
+    /// Ask: number of the sender's multicasts that arrived. Answer: number of multicasts sent.
+    pub(crate) multicasts: u64,
+    /// Ask: number of copies that arrived. Answer: number of copies that exceeded the budget.
+    pub(crate) copies: u64,
+}
+
+impl Frame {
+    pub(crate) fn emit(&self, key: Option<&Key>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LEN + TAG);
+        bytes.extend_from_slice(&MAGIC);
+        let flags = u8::from(self.copying) | u8::from(self.unproven) << 1 | u8::from(self.full) << 2;
+        bytes.extend_from_slice(&[VERSION, self.kind as u8, flags, 0]);
+        for number in [self.token, self.cookie, self.multicasts, self.copies] {
+            bytes.extend_from_slice(&number.to_be_bytes());
+        }
+        if let Some(key) = key {
+            let tag = tag(key, &bytes);
+            bytes.extend_from_slice(tag.as_bytes());
+        }
+        bytes
+    }
+
+    /// Parses a frame; `None` if it is none of this version or, with a key, not authentic. Unknown flags and bytes
+    /// behind the fields are ignored without a key.
+    pub(crate) fn parse(bytes: &[u8], key: Option<&Key>) -> Option<Frame> {
+        let content = match key {
+            None => bytes,
+            Some(key) => {
+                let (content, found) = bytes.split_last_chunk::<TAG>()?;
+                // The comparison takes the same time for all tags.
+                if tag(key, content) != *found {
+                    return None;
+                }
+                content
+            }
+        };
+        let rest = content.strip_prefix(&MAGIC)?;
+        let ([VERSION, kind, flags, _], rest) = rest.split_first_chunk::<4>()? else { return None };
+        let kind = FrameKind::VARIANTS.into_iter().find(|one| *one as u8 == *kind)?;
+        let (numbers, _) = rest.split_first_chunk::<32>()?;
+        let (numbers, _) = numbers.as_chunks::<8>();
+        let number = |at: usize| u64::from_be_bytes(numbers[at]);
+        Some(Frame {
+            kind,
+            copying: flags & 1 > 0,
+            unproven: flags & 2 > 0,
+            full: flags & 4 > 0,
+            token: number(0),
+            cookie: number(1),
+            multicasts: number(2),
+            copies: number(3),
+        })
+    }
+}
+
+/// Returns true if a datagram begins like a frame and is not longer than one. The magic number distinguishes it
+/// from packets of protocols.
+pub(crate) fn is_frame(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC) && (LEN..=LEN + TAG).contains(&bytes.len())
+}
+
+/// Token of a relay and address of its sender, if this is the frame of a relay.
+pub(crate) fn server_of_beacon(bytes: &[u8]) -> Option<(u64, SocketAddr)> {
+    let beacon = Frame::parse(bytes, None).filter(|frame| frame.kind == FrameKind::Beacon)?;
+    let ip = Ipv4Addr::from((beacon.cookie >> 16) as u32);
+    Some((beacon.token, SocketAddr::from((ip, beacon.cookie as u16))))
+}
+
+/// Sender of which a relay multicasts the data, if the datagram is the frame by which a relay makes itself known.
+#[must_use]
+pub fn sender_of_relay(datagram: &[u8]) -> Option<SocketAddr> {
+    server_of_beacon(datagram).map(|(_, server)| server)
+}
+
+/// Frame of a receiver behind the relay with this token.
+pub(crate) fn behind(token: u64, key: Option<&Key>) -> Vec<u8> {
+    let kind = FrameKind::Behind;
+    let frame = Frame {
+        kind,
+        copying: false,
+        unproven: false,
+        full: false,
+        token,
+        cookie: 0,
+        multicasts: 0,
+        copies: 0,
+    };
+    frame.emit(key)
+}
+
+/// Authentication of a frame by the key of the group.
+fn tag(key: &Key, content: &[u8]) -> blake3::Hash {
+    blake3::keyed_hash(&blake3::derive_key(TAG_KEY, &key.to_bytes()), content)
+}
+
+const MAGIC: [u8; 4] = [0xC9, b'c', b'p', b'y'];
+const VERSION: u8 = 1;
+/// Bytes of a frame without its tag.
+pub(super) const LEN: usize = 40;
+const TAG: usize = blake3::OUT_LEN;
+
+/// Context of BLAKE3's `derive_key`.
+const TAG_KEY: &str = "carillon 2026-11-30 copies 1: group key to the key of frames";

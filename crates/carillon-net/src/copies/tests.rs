@@ -1,0 +1,194 @@
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carillon_core::{BitRate, Time};
+
+use super::frame::{Frame, FrameKind, LEN, behind, is_frame};
+use super::server::{CopyServer, MAX_SUBSCRIBERS, Outcome};
+use crate::seal::Key;
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+fn host(number: u16) -> SocketAddr {
+    let [high, low] = number.to_be_bytes();
+    SocketAddr::from(([10, 0, high, low], 4000))
+}
+
+fn server() -> CopyServer {
+    CopyServer::new(BitRate::mbps(8), None, [7; 32])
+}
+
+fn ask(token: u64, cookie: u64, copying: bool) -> Frame {
+    let (multicasts, copies) = (0, 0);
+    Frame { kind: FrameKind::Ask, copying, unproven: false, full: false, token, cookie, multicasts, copies }
+}
+
+fn answered(server: &mut CopyServer, now: Time, from: SocketAddr, frame: Frame) -> Frame {
+    assert_eq!(server.on_frame(now, from, &frame.emit(None)), Outcome::Done);
+    let (to, bytes) = server.next_answer().expect("an answer");
+    assert_eq!(to, from);
+    assert!(bytes.len() <= frame.emit(None).len(), "an answer does not amplify");
+    Frame::parse(&bytes, None).expect("a frame")
+}
+
+/// Joins as a receiver that gets the answers does; returns the cookie.
+fn join(server: &mut CopyServer, now: Time, from: SocketAddr, token: u64) -> u64 {
+    let challenge = answered(server, now, from, ask(token, 0, true));
+    assert!(challenge.unproven && !challenge.copying);
+    let welcome = answered(server, now, from, ask(token, challenge.cookie, true));
+    assert!(welcome.copying && !welcome.unproven);
+    welcome.cookie
+}
+
+#[test]
+fn frames_survive_and_authenticate() {
+    let key = Key::of(&[1; 32]);
+    let other = Key::of(&[2; 32]);
+    let frame = Frame { multicasts: 5, copies: u64::MAX, full: true, ..ask(3, 4, true) };
+    for key in [None, key.as_ref()] {
+        let bytes = frame.emit(key);
+        assert!(is_frame(&bytes));
+        assert_eq!(Frame::parse(&bytes, key), Some(frame));
+        for len in 0..bytes.len() {
+            let parsed = Frame::parse(&bytes[..len], key);
+            assert!(parsed.is_none() || key.is_none() && len >= LEN);
+        }
+    }
+    let sealed = frame.emit(key.as_ref());
+    assert_eq!(Frame::parse(&sealed, other.as_ref()), None);
+    for at in 0..sealed.len() {
+        let mut changed = sealed.clone();
+        changed[at] ^= 1;
+        assert_eq!(Frame::parse(&changed, key.as_ref()), None, "byte {at}");
+    }
+}
+
+#[test]
+fn copies_need_a_cookie_from_the_same_address() {
+    let mut server = server();
+    let cookie = join(&mut server, at(0), host(1), 1);
+    assert_eq!(server.recipients(at(1), 1, 100), [host(1)]);
+    // The cookie of one address is worth nothing at another, nor with another token.
+    assert!(answered(&mut server, at(1), host(2), ask(1, cookie, true)).unproven);
+    assert!(answered(&mut server, at(1), host(1), ask(2, cookie, true)).unproven);
+    for guess in 0..1000 {
+        assert!(answered(&mut server, at(1), host(3), ask(9, guess, true)).unproven);
+    }
+    assert_eq!(server.recipients(at(2), 1, 100), [host(1)]);
+    // Nor is it after two slots.
+    let stale = answered(&mut server, at(16_001), host(1), ask(1, cookie, true));
+    assert!(stale.unproven && !stale.copying);
+}
+
+#[test]
+fn silent_receiver_gets_no_more_copies() {
+    let mut server = server();
+    join(&mut server, at(0), host(1), 1);
+    assert_eq!(server.recipients(at(5000), 1, 100), [host(1)]);
+    assert!(server.recipients(at(5001), 1, 100).is_empty());
+}
+
+#[test]
+fn receiver_with_multicast_gets_no_copies_until_it_asks() {
+    let mut server = server();
+    let cookie = join(&mut server, at(0), host(1), 1);
+    let member = Frame { kind: FrameKind::Member, ..ask(1, 0, false) };
+    let session = SocketAddr::from(([10, 0, 0, 1], 5000));
+    assert_eq!(server.on_frame(at(1), session, &member.emit(None)), Outcome::Done);
+    assert!(server.path(session).is_some_and(|path| path.unicast && path.changes == 0));
+    answered(&mut server, at(2), host(1), Frame { multicasts: 8, ..ask(1, cookie, false) });
+    assert!(server.recipients(at(3), 1, 100).is_empty());
+    assert!(server.path(session).is_some_and(|path| !path.unicast && path.changes == 1));
+    answered(&mut server, at(4), host(1), ask(1, cookie, true));
+    assert_eq!(server.recipients(at(5), 1, 100), [host(1)]);
+    assert!(server.path(session).is_some_and(|path| path.unicast && path.changes == 2));
+    // The report names the path also after the receiver has left.
+    server.forget(at(20_000));
+    assert!(server.path(session).is_some_and(|path| path.changes == 2));
+}
+
+#[test]
+fn stranger_cannot_name_the_session_of_another_receiver() {
+    let mut server = server();
+    join(&mut server, at(0), host(1), 1);
+    let victim = SocketAddr::from(([10, 0, 0, 9], 5000));
+    let member = Frame { kind: FrameKind::Member, ..ask(2, 0, false) };
+    server.on_frame(at(1), victim, &member.emit(None));
+    assert_eq!(server.path(victim), None);
+    assert_eq!(server.recipients(at(2), 1, 100), [host(1)], "naming a session directs no copies there");
+}
+
+#[test]
+fn budget_bounds_the_copies_and_serves_all_in_turn() {
+    let mut server = server();
+    for number in 1..=4 {
+        join(&mut server, at(0), host(number), number.into());
+    }
+    let mut bytes = 0;
+    let mut each = std::collections::BTreeMap::new();
+    for millis in 0..1000 {
+        for to in server.recipients(at(millis), 1, 1000) {
+            bytes += 1000;
+            *each.entry(to).or_insert(0) += 1;
+        }
+    }
+    // 8 Mbit/s are 1 MB in this second, and the burst adds 20 ms.
+    assert!((950_000..=1_025_000).contains(&bytes), "{bytes}");
+    assert_eq!(each.len(), 4);
+    assert!(each.values().all(|count| (200..=300).contains(count)), "{each:?}");
+    assert!(server.stats().dropped > 2900);
+}
+
+#[test]
+fn places_are_bounded_in_all_and_for_each_host() {
+    let mut server = server();
+    let port = |port| SocketAddr::from(([10, 9, 9, 9], port));
+    let mut full = 0;
+    for number in 0..MAX_SUBSCRIBERS as u16 {
+        let from = port(1000 + number);
+        let challenge = answered(&mut server, at(0), from, ask(number.into(), 0, true));
+        full +=
+            usize::from(answered(&mut server, at(0), from, ask(number.into(), challenge.cookie, true)).full);
+    }
+    assert_eq!(full, MAX_SUBSCRIBERS / 2);
+    for number in 0..MAX_SUBSCRIBERS as u16 / 2 {
+        join(&mut server, at(1), host(number), 9000 + u64::from(number));
+    }
+    let challenge = answered(&mut server, at(1), host(999), ask(1, 0, true));
+    assert!(answered(&mut server, at(1), host(999), ask(1, challenge.cookie, true)).full);
+    assert_eq!(server.copying(), MAX_SUBSCRIBERS);
+    let later = at(1) + Duration::from_secs(6);
+    join(&mut server, later, host(999), 1);
+    assert_eq!(server.copying(), 1);
+}
+
+#[test]
+fn unauthentic_frames_change_nothing() {
+    let key = Key::of(&[1; 32]);
+    let mut server = CopyServer::new(BitRate::mbps(8), key.clone(), [7; 32]);
+    assert_eq!(server.on_frame(at(0), host(1), &ask(1, 0, true).emit(None)), Outcome::Refused);
+    let other = Key::of(&[2; 32]);
+    assert_eq!(server.on_frame(at(0), host(1), &ask(1, 0, true).emit(other.as_ref())), Outcome::Refused);
+    assert_eq!(server.next_answer(), None);
+    assert_eq!(server.on_frame(at(0), host(1), &ask(1, 0, true).emit(key.as_ref())), Outcome::Done);
+    assert!(server.next_answer().is_some());
+    // A relay without the key is answered only where that is permitted, and in the same way.
+    let mut open = CopyServer::new(BitRate::mbps(8), key.clone(), [7; 32]).without_key();
+    assert_eq!(open.on_frame(at(0), host(1), &ask(1, 0, true).emit(other.as_ref())), Outcome::Refused);
+    join(&mut open, at(0), host(1), 1);
+    assert_eq!(open.recipients(at(1), 1, 100), [host(1)]);
+}
+
+/// The report names the relay of a receiver, which cannot be invented.
+#[test]
+fn receiver_behind_a_relay_is_known_by_the_relays_token() {
+    let mut server = server();
+    join(&mut server, at(0), host(1), 77);
+    let [near, far] = [SocketAddr::from(([10, 5, 0, 1], 4000)), SocketAddr::from(([10, 5, 0, 2], 4000))];
+    server.on_frame(at(1), near, &behind(77, None));
+    server.on_frame(at(1), far, &behind(78, None));
+    assert_eq!(server.path(near).and_then(|path| path.relay), Some(host(1).ip()));
+    assert_eq!(server.path(far), None);
+}

@@ -1,0 +1,123 @@
+//! Unicast copies of multicasts at a driver: frames that arrive, asks and answers that leave, and the copies.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carillon_core::{Dest, Observer, Time};
+
+use super::Inlet;
+use super::outlet::Outlet;
+use crate::copies::{Outcome, behind, server_of_beacon};
+use crate::endpoint::{Endpoint, SELF};
+use crate::outbox::{Route, Run};
+
+impl Endpoint {
+    /// Handles a frame of a receiver that needs copies, or an answer to one. Returns false if it is for the machine,
+    /// as at an endpoint that neither asks nor serves and has no key.
+    pub(super) fn take_frame(&mut self, now: Time, inlet: Inlet, source: SocketAddr, bytes: &[u8]) -> bool {
+        if inlet == Inlet::Group
+            && let Some((token, server)) = server_of_beacon(bytes)
+        {
+            self.relay = Some((token, server));
+            self.tell_relay(now, server);
+            return true;
+        }
+        match (inlet, &mut self.copies, &mut self.subscription) {
+            (Inlet::Copies, _, Some(subscription)) => subscription.on_frame(now, source, bytes),
+            (Inlet::Unicast, Some(copies), _) => {
+                // Datagrams from port 0 cannot be answered.
+                if source.port() != 0 && copies.on_frame(now, source, bytes) == Outcome::Refused {
+                    self.stats.unsealed += 1;
+                    self.stats.unsealed_from = Some(source);
+                }
+            }
+            (_, None, None) if self.seal.is_none() => return false,
+            _ => self.stats.refused_frames += 1,
+        }
+        true
+    }
+
+    /// Tells a sender that this endpoint is behind its relay, once for each frame of the relay. The sender must be a
+    /// peer already, and at most one frame a second is sent, so that forged frames of relays direct no traffic to
+    /// others.
+    pub(super) fn tell_relay(&mut self, now: Time, sender: SocketAddr) {
+        let Some((token, server)) = self.relay.filter(|(_, server)| *server == sender) else { return };
+        let is_early = self.relay_told.is_some_and(|at| now.since(at) < BEHIND_INTERVAL);
+        if is_early || !self.peers.knows(server) {
+            return;
+        }
+        (self.relay, self.relay_told) = (None, Some(now));
+        let frame = behind(token, self.config.key.as_ref());
+        if self.unicast.socket.send_to(&frame, &server.into()).is_ok() {
+            self.stats.datagrams_sent += 1;
+            self.stats.bytes_sent += frame.len() as u64;
+        }
+    }
+
+    /// Counts a datagram of the sender that is asked for copies. Returns false for a datagram at the socket for copies
+    /// that is not from the sender.
+    pub(super) fn admits(&mut self, now: Time, inlet: Inlet, source: SocketAddr) -> bool {
+        let Some(subscription) = &mut self.subscription else { return true };
+        let is_sender = source == subscription.server();
+        match inlet {
+            Inlet::Copies if !is_sender => return false,
+            Inlet::Copies => subscription.on_datagram(now, false),
+            Inlet::Group if is_sender => subscription.on_datagram(now, true),
+            _ => {}
+        }
+        true
+    }
+}
+
+impl<O: Observer> Outlet<'_, O> {
+    /// Asks the sender for copies, or declines them, when it is time.
+    pub(super) fn subscribe(&mut self) {
+        let Endpoint { subscription: Some(subscription), unicast, stats, .. } = &mut *self.endpoint else {
+            return;
+        };
+        subscription.check(self.now);
+        let Some((ask, member)) = subscription.due(self.now) else { return };
+        let to = subscription.server().into();
+        // A lost ask is repeated. The host may not be reachable yet.
+        for (socket, frame) in [(&subscription.port.socket, ask), (&unicast.socket, member)] {
+            match socket.send_to(&frame, &to) {
+                Ok(_) => {
+                    stats.datagrams_sent += 1;
+                    stats.bytes_sent += frame.len() as u64;
+                }
+                Err(_) => stats.send_errors += 1,
+            }
+        }
+    }
+
+    /// Sends the answers to asks for copies.
+    pub(super) fn answer(&mut self) {
+        while let Some((to, answer)) =
+            self.endpoint.copies.as_deref_mut().and_then(|copies| copies.next_answer())
+        {
+            // An answer that the system does not take is lost; the ask will be repeated.
+            if self.endpoint.unicast.socket.send_to(&answer, &to.into()).is_ok() {
+                self.endpoint.stats.datagrams_sent += 1;
+                self.endpoint.stats.bytes_sent += answer.len() as u64;
+            }
+        }
+    }
+
+    /// Sends copies of a multicast run to the receivers that need them. If the system takes no more, they wait at the
+    /// front, before any other datagram.
+    pub(super) fn copy(&mut self, run: &Run) {
+        if run.way.hops.is_none() || run.way.raw {
+            return;
+        }
+        let headers = (self.endpoint.header_bytes() * run.count) as u64;
+        let (count, bytes) = (run.count as u64, run.contents.len() as u64);
+        let Some(copies) = self.endpoint.copies.as_deref_mut() else { return };
+        for address in copies.recipients(self.now, count, bytes + headers) {
+            let way = Route { address, hops: None, raw: false };
+            self.endpoint.outbox.push_front(run.copied(Dest::Node(SELF), way));
+        }
+    }
+}
+
+/// Interval at which a receiver says that it is behind a relay.
+const BEHIND_INTERVAL: Duration = Duration::from_secs(1);
