@@ -159,6 +159,46 @@ fn doctor_names_the_injected_fault_and_no_other() {
     });
 }
 
+/// Which paths work, and their throughput. The first receiver has both; multicast does not reach the second, and its
+/// port passes 20 Mbit/s; the third is on a network with a relay.
+#[test]
+fn doctor_says_which_paths_work() {
+    let Some(net) = Net::new(3) else { return };
+    let blocked = net.receiver(2);
+    blocked.firewall_in("ip daddr 224.0.0.0/4");
+    blocked.rate_in(20.0);
+    let _relaying = net.receiver(3).carillon("relay --from 10.77.0.2").start();
+    let start = |host: &Host<'_>, others: &str| {
+        host.carillon(&format!("doctor --json --for 5 --name {} {others}", host.name())).start()
+    };
+    let running = [
+        start(&net.sender(), "10.77.0.11 10.77.0.12"),
+        start(&net.receiver(1), "10.77.0.1"),
+        start(&blocked, "10.77.0.1"),
+    ];
+    let [sender, first, second] = running.map(|one| one.end());
+    let path = |ended: &Ended, to: &str| {
+        let all = ended.events("path");
+        let found = all.iter().find(|path| path["machine"].as_str().is_some_and(|name| name.starts_with(to)));
+        found.unwrap_or_else(|| panic!("no path to {to}: {}", ended.out)).clone()
+    };
+    let works = |path: serde_json::Value| {
+        ["multicast_from", "multicast_to", "unicast"].map(|key| path[key].as_bool().expect("a flag"))
+    };
+    assert_eq!(works(path(&sender, "r1")), [true, true, true]);
+    assert_eq!(works(path(&sender, "r2")), [true, false, true]);
+    assert_eq!(works(path(&second, "s")), [false, true, true]);
+    assert!(path(&first, "s")["multicast_bps"].as_f64() > Some(20e6), "{}", first.out);
+    // A shaper with a bucket of 32 KB passes a part of each train faster than its rate.
+    let rate = path(&second, "s")["unicast_bps"].as_f64().expect("a rate");
+    assert!((5e6..60e6).contains(&rate), "{rate}");
+    let relays = first.events("relay");
+    assert!(
+        relays.iter().any(|one| one["address"] == "10.77.0.13" && one["from"] == "10.77.0.2:7654"),
+        "{relays:?}"
+    );
+}
+
 #[test]
 fn doctor_reports_that_it_found_no_machine() {
     let Some(net) = Net::new(1) else { return };

@@ -123,13 +123,13 @@ set_ups! {
         vec![("sender", sender.end()), ("r1", r1.end())]
     }
     sender_behind_firewall(1, net) {
-        net.sender().firewall_in("udp dport != 7654");
+        net.sender().firewall_in("meta l4proto udp");
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 4.5").run();
         vec![("sender", sender), ("r1", interrupt(r1, "does not answer"))]
     }
     sender_behind_rejecting_firewall(1, net) {
-        net.sender().shell("nft 'add table inet f { chain c { type filter hook input priority 0; udp dport != 7654 reject; }; }'");
+        net.sender().shell("nft 'add table inet f { chain c { type filter hook input priority 0; meta l4proto udp reject; }; }'");
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 4.5").start();
         let r1 = interrupt(r1, "sending to it fails");
@@ -296,10 +296,16 @@ set_ups! {
     }
     key_and_firewall(1, net) {
         write_keys(&net);
-        net.sender().firewall_in("udp dport != 7654");
+        net.sender().firewall_in("meta l4proto udp");
         let r1 = recv(&net.receiver(1), "--key-file key").start();
         let sender = send(&net, "--join-timeout 4.5 --key-file key").run();
         vec![("sender", sender), ("r1", interrupt(r1, "no sender found"))]
+    }
+    no_copies(1, net) {
+        net.receiver(1).firewall_in("ip daddr 224.0.0.0/4");
+        let r1 = recv(&net.receiver(1), "--from 10.77.0.1").start();
+        let sender = send(&net, "--join-timeout 4.5 --unicast-rate 0").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "does not answer requests"))]
     }
     short_key(1, net) {
         std::fs::write(net.path("short"), "secret\n").expect("a file");

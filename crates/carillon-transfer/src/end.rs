@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use carillon_core::Probability;
+use carillon_core::{BitRate, Probability};
 use carillon_net::Key;
 
 use crate::Network;
@@ -62,6 +62,22 @@ impl<W> End<W> {
     #[must_use]
     pub fn raw_ip(mut self) -> Self {
         self.network.raw_ip = true;
+        self
+    }
+
+    /// Asks the sender at this address for unicast copies of its multicasts, until multicast reaches this receiver. A
+    /// sender has the port of its group.
+    #[must_use]
+    pub fn from_sender(mut self, sender: SocketAddr) -> Self {
+        self.network.from = Some(sender);
+        self
+    }
+
+    /// Sets the maximum rate at which a sender sends copies to receivers that ask for them, headers included; `None`
+    /// sends none. Default: 100 Mbit/s.
+    #[must_use]
+    pub fn unicast_rate(mut self, rate: Option<BitRate>) -> Self {
+        self.network.unicast_rate = rate;
         self
     }
 

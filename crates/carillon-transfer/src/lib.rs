@@ -154,7 +154,7 @@ mod shared;
 pub mod socket;
 mod tally;
 
-pub use carillon_net::{Key, KeyError, KeyFile, Waker};
+pub use carillon_net::{Key, KeyError, KeyFile, Path, SubscriptionState, Waker};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
@@ -164,7 +164,7 @@ pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
 pub use limits::ATTACHED_MAX_LEN;
-pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, Network};
+pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, DEFAULT_UNICAST_RATE, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
     HelpReport, HelperReport, JoinReport, Outcome, Preview, PreviewedReceiver, ReceiveReport, ReceiverReport,

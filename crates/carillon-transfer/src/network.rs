@@ -34,6 +34,13 @@ pub struct Network {
     /// True for a service that waits for its network: it uses loopback only if `interface` names it. Without a route
     /// it uses the only interface with multicast.
     pub service: bool,
+    /// Sender that a receiver asks for unicast copies of its multicasts, until multicast reaches the receiver.
+    pub from: Option<SocketAddr>,
+    /// Maximum rate at which a sender sends copies to receivers that ask for them, headers included. `None` sends
+    /// none.
+    pub unicast_rate: Option<BitRate>,
+    /// A sender with a key also gives copies to relays without the key. They cannot read what they forward.
+    pub keyless_relays: bool,
 }
 
 /// An open endpoint.
@@ -59,6 +66,9 @@ impl Default for Network {
             key: None,
             raw_ip: false,
             service: false,
+            from: None,
+            unicast_rate: Some(DEFAULT_UNICAST_RATE),
+            keyless_relays: false,
         }
     }
 }
@@ -69,6 +79,19 @@ impl Network {
         self.open_at(0, listen, hops, rate)
     }
 
+    /// Opens the sockets of a sender like [`open`](Self::open). The sender uses the port of its group for unicast too,
+    /// so that receivers can ask for copies there. If another program uses the port, it takes any.
+    pub fn open_sender(&self, listen: bool, hops: u8, rate: Option<BitRate>) -> Result<Bound, Error> {
+        match self.unicast_rate {
+            None => self.open(listen, hops, rate),
+            Some(_) => {
+                let port = self.effective_group().port();
+                let opened = self.open_with(port, listen, hops, rate, self.unicast_rate);
+                opened.or_else(|_| self.open_with(0, listen, hops, rate, self.unicast_rate))
+            }
+        }
+    }
+
     /// Opens the sockets like [`open`](Self::open), with this port for unicast.
     pub(crate) fn open_at(
         &self,
@@ -76,6 +99,17 @@ impl Network {
         listen: bool,
         hops: u8,
         rate: Option<BitRate>,
+    ) -> Result<Bound, Error> {
+        self.open_with(port, listen, hops, rate, None)
+    }
+
+    fn open_with(
+        &self,
+        port: u16,
+        listen: bool,
+        hops: u8,
+        rate: Option<BitRate>,
+        copies: Option<BitRate>,
     ) -> Result<Bound, Error> {
         let drawn = if self.seed.is_none() { Some(random()?) } else { None };
         let seeds = Seeds::new(self.seed.or(drawn).unwrap_or_default());
@@ -90,6 +124,9 @@ impl Network {
             rate,
             key: self.key.clone(),
             raw: self.raw_ip.then(over_ip).flatten(),
+            from: self.from,
+            copies,
+            copies_without_key: self.keyless_relays,
             ..EndpointConfig::new(self.effective_group())
         })?;
         Ok(Bound { endpoint, seeds, drawn })
@@ -201,6 +238,10 @@ fn host_name() -> String {
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "host".to_owned())
 }
+
+/// Default rate of unicast copies, all receivers together: a tenth of the usual link, which leaves the rest to the
+/// group.
+pub const DEFAULT_UNICAST_RATE: BitRate = BitRate::mbps(100);
 
 /// Default group, from the organization-local scope (RFC 2365); 67 and 65 spell CA.
 pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use carillon_core::Duration;
+use carillon_net::Path;
 use carillon_proto::session::{MemberOutcome, UnservedReason};
 
 use crate::files::{Presence, Signature, Skipped};
@@ -175,6 +176,8 @@ pub struct ReceiverReport {
     pub name: String,
     /// Its address.
     pub address: Option<SocketAddr>,
+    /// Path of the data to it, if it asked for unicast copies; otherwise multicast.
+    pub path: Option<Path>,
     /// True for a further sender.
     pub sends: bool,
     /// Bytes that its program attached when it joined.

@@ -101,6 +101,12 @@ fn tell(evidence: &Evidence, findings: &[Finding]) -> anyhow::Result<()> {
         rows.extend(evidence.peers.iter().map(row));
         print_table(&rows)?;
     }
+    for path in evidence.paths() {
+        println!("{}", shown(&path.to_string()));
+    }
+    for relay in &evidence.relays {
+        println!("{relay}");
+    }
     for finding in findings {
         println!("fault: {}", shown(&finding.text));
     }
@@ -141,6 +147,17 @@ fn tell_programs(evidence: &Evidence, findings: &[Finding]) -> anyhow::Result<()
             "datagram": machine.datagram, "receive_buffer": machine.buffer,
             "from": heard(&peer.heard), "to": peer.said.as_ref().map(heard), "copies": peer.copies,
         }))?;
+    }
+    for path in evidence.paths() {
+        print_json(&json!({
+            "event": "path", "machine": path.peer, "multicast_from": path.multicast_from,
+            "multicast_to": path.multicast_to, "unicast": path.unicast,
+            "multicast_bps": path.multicast_rate, "unicast_bps": path.unicast_rate,
+        }))?;
+    }
+    for relay in &evidence.relays {
+        let (address, from) = (relay.address.to_string(), relay.from.to_string());
+        print_json(&json!({ "event": "relay", "address": address, "from": from }))?;
     }
     for finding in findings {
         print_json(&json!({

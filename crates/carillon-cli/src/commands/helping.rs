@@ -1,5 +1,7 @@
 //! `carillon relay` as a helper: a member that keeps the data and sends repairs to the members below it.
 
+use std::net::SocketAddr;
+
 use anyhow::bail;
 use carillon_core::{NoObserver, ProtocolEntry};
 use carillon_proto::session::ReceiverPhase;
@@ -14,17 +16,19 @@ use crate::delivery::{
 };
 use crate::exit::JobFailed;
 
-/// Helps in one session after another.
-pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> {
+/// Helps in one session after another; with `from`, in those of this sender by unicast too.
+pub fn run(args: &Args, protocol: &'static ProtocolEntry, from: Option<SocketAddr>) -> anyhow::Result<()> {
     let interface = match &args.interfaces[..] {
         [] => None,
+        // The interface is that of the relay beside it.
+        [_] if from.is_some() => None,
         [one] => Some(one.clone()),
         _ => bail!("a helper of {} has one interface: give --interface once", protocol.name),
     };
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     let (group, name, drop) = (args.group, args.name.clone(), args.drop);
     let network =
-        Network { group, interface, name, drop, seed: None, key, raw_ip: false, service: !args.once };
+        Network { group, interface, name, drop, key, service: !args.once, from, ..Network::default() };
     if !args.once {
         enable_timestamps();
     }

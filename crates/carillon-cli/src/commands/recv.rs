@@ -1,27 +1,30 @@
 //! `carillon recv`: receive files.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
 use carillon_transfer::plain::Framing;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
-use carillon_transfer::{
-    Bound, Follower, Network, NetworkChange, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey,
-};
+use carillon_transfer::{Bound, Follower, Network, NetworkChange, ReceiveOptions, ReceiveRun, VerifyingKey};
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use serde_json::json;
+
+mod from;
+mod output;
+
+use from::Senders;
+use output::{Names, hex, note_files, print_news, print_progress, resumed, said_all, say_progress, show};
 
 use super::plain;
 use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, PlainProgress, Rate, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
-    bar as new_bar, bar_style, change_text, enable_timestamps, explain, host, is_text_terminal, lost_json,
-    notice, open_service, print_json, record, seal_drops_json, seconds, unstored_json, utc_now, with_path,
+    bar as new_bar, change_text, enable_timestamps, explain, host, is_text_terminal, lost_json, notice,
+    open_service, print_json, record, seal_drops_json, seconds, unstored_json, utc_now,
 };
 use crate::exit::JobFailed;
 
@@ -40,6 +43,7 @@ use crate::exit::JobFailed;
   carillon recv --out /srv --keep-going       one after the other, until interrupted
   carillon recv --name b --overwrite          known to the sender as b
   carillon recv --from build1                 what build1 sends, whoever else sends here
+  carillon recv --from 192.0.2.1              by unicast, where multicast does not arrive
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
@@ -56,8 +60,9 @@ pub struct Args {
     /// Directory for the received files.
     #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Files")]
     pub(super) out: PathBuf,
-    /// Accept senders of these names only (their --name).
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = "Senders")]
+    /// Accept senders of these names only (their --name). An address or HOST:PORT instead asks that sender for unicast
+    /// copies, for networks without multicast.
+    #[arg(long, value_name = "NAMES|HOST:PORT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = "Senders")]
     pub(super) from: Vec<String>,
     /// Wait for the next transfer after each one, also after failures.
     #[arg(long, help_heading = "Senders")]
@@ -162,7 +167,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.keep_going {
         enable_timestamps();
     }
-    let network = Network { service: args.keep_going, ..args.network.keyed_network()? };
+    let senders = Senders::parse(&args.from, args.network.group)?;
+    if args.one_way && senders.host.is_some() {
+        bail!(
+            "--one-way sends nothing, and unicast copies must be asked for: leave out the address in --from"
+        );
+    }
+    let network = Network { service: args.keep_going, from: senders.host, ..args.network.keyed_network()? };
     let bound = match args.keep_going {
         true => open_service(&network, &stop, 1, None)?,
         false => Some(network.open(true, 1, None)?),
@@ -182,7 +193,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         monitor: numbers.monitor(),
         timeout: args.timeout.unwrap_or(TIMEOUT),
         keep_seeking: args.keep_going,
-        from: args.from.iter().cloned().collect(),
+        from: senders.names,
         tell_files: args.network.json || args.keep_going,
         helps: args.helps,
         trust: args.trust.clone(),
@@ -282,32 +293,6 @@ struct Transfer<'a> {
     /// Names of complete files.
     files: Names,
     plain: PlainProgress,
-}
-
-/// Names of files for one line: the first ones, and the number of the others.
-#[derive(Debug, Default)]
-struct Names {
-    first: Vec<String>,
-    more: u64,
-}
-
-impl Names {
-    fn push(&mut self, name: String) {
-        match self.first.len() < MAX_NAMES {
-            true => self.first.push(name),
-            false => self.more += 1,
-        }
-    }
-}
-
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.first.join(", "))?;
-        if self.more > 0 {
-            write!(f, " and {} more", self.more)?;
-        }
-        Ok(())
-    }
 }
 
 impl Transfer<'_> {
@@ -478,6 +463,12 @@ impl Transfer<'_> {
                 "seconds": seconds,
                 "goodput_bps": goodput,
                 "datagrams_received": report.datagrams_received,
+                "paths": self.run.driver().endpoint().subscription().map(|state| json!({
+                    "from": state.server.to_string(),
+                    "unicast": state.unicast,
+                    "multicasts": state.multicasts,
+                    "copies": state.copies,
+                })),
                 "sealed": self.run.driver().endpoint().seal_bytes() > 0,
                 "seal_drops": seal_drops_json(self.run.driver().endpoint()),
                 "injected_drops": stats.injected_drops,
@@ -553,92 +544,6 @@ impl Transfer<'_> {
     }
 }
 
-/// Part of the report line about data from an earlier attempt.
-fn resumed(bytes: u64) -> String {
-    if bytes == 0 { String::new() } else { format!(" ({} were here)", Human(bytes)) }
-}
-
-fn show(bar: &ProgressBar, run: &ReceiveRun<Watch>) {
-    let incoming = run.driver().application();
-    let sender = run.driver().machine().sender_name().unwrap_or("a sender");
-    let message = match run.phase() {
-        ReceiverPhase::Seeking => "waiting for a sender".to_owned(),
-        ReceiverPhase::Joining => format!("joining {sender}"),
-        ReceiverPhase::Assembling => format!("{sender} introduces the members"),
-        _ => format!("from {sender}"),
-    };
-    if let Some(total) = incoming.total()
-        && bar.length() != Some(total)
-    {
-        bar.set_length(total);
-        bar.set_style(bar_style(Some(total)));
-    }
-    bar.set_message(shown(&message).into_owned());
-    bar.set_position(incoming.bytes());
-}
-
-/// Prints the sender, once it is known, and each complete file, as JSON.
-fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
-    for event in run.take_events() {
-        match event {
-            ReceiveEvent::Joined { sender, member } => {
-                print_json(&json!({ "event": "joined", "sender": sender, "member": member }))?;
-            }
-            ReceiveEvent::Serving { members } => {
-                print_json(&json!({ "event": "serving", "members": members }))?;
-            }
-            ReceiveEvent::File { sender, path, bytes, digest } => {
-                let digest = hex(blake3::Hash::from_bytes(digest));
-                let file = json!({ "event": "file", "bytes": bytes, "blake3": digest, "sender": sender });
-                print_json(&with_path(file, "path", &path))?;
-            }
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// Records the names of complete files.
-fn note_files(run: &mut ReceiveRun<Watch>, files: &mut Names) {
-    for event in run.take_events() {
-        if let ReceiveEvent::File { path, .. } = event {
-            files.push(shown_path(&path));
-        }
-    }
-}
-
-/// Prints progress as lines where stderr is no terminal.
-fn say_progress(run: &ReceiveRun<Watch>, plain: &mut PlainProgress) {
-    let incoming = run.driver().application();
-    let begun = incoming.bytes() > 0 || incoming.total().is_some();
-    if *run.phase() != ReceiverPhase::Running || !begun || incoming.is_live() {
-        return;
-    }
-    if let Some(bytes) = plain.line(run.driver().now(), incoming.bytes(), incoming.total()) {
-        let sender = run.driver().machine().sender_name().unwrap_or("a sender");
-        notice(format_args!("receiving from {sender}: {bytes}"));
-    }
-}
-
-fn print_progress(run: &ReceiveRun<Watch>) -> anyhow::Result<()> {
-    let incoming = run.driver().application();
-    print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
-}
-
-/// Ends a service: prints the number of transfers and of failures.
-fn said_all(json: bool, transfers: u64, failed: u64) -> anyhow::Result<()> {
-    if json {
-        return print_json(&json!({ "event": "end", "transfers": transfers, "failed": failed }));
-    }
-    let plural = if transfers == 1 { "" } else { "s" };
-    notice(format_args!("interrupted after {transfers} transfer{plural}, {failed} of them failed"));
-    Ok(())
-}
-
-fn hex(digest: blake3::Hash) -> String {
-    digest.to_string()
-}
-
 /// Returns the more serious of two results: an error of this machine before a failed transfer.
 fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<()> {
     match (&one, &other) {
@@ -653,7 +558,5 @@ const PLAIN_CONFLICTS: [&str; 7] =
     ["stream", "trust", "trust_history", "helps", "one_way", "key_file", "raw_ip"];
 /// Default silence of a sender after which a receiver fails.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum number of names in one line.
-const MAX_NAMES: usize = 3;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -17,6 +17,8 @@ use serde_json::json;
 use carillon_transfer::DEFAULT_GROUP;
 use carillon_transfer::monitor::{Router, Snapshot};
 
+mod remote;
+
 use super::helping;
 use crate::delivery::{
     MetricsArgs, Stop, enable_timestamps, notice, print_json, print_table, seconds, tell_ready,
@@ -29,6 +31,9 @@ use crate::delivery::{
 /// interrupted, and then prints its counters. The system forwards unicast (sysctl net.ipv4.ip_forward=1). It needs
 /// root or CAP_NET_RAW, because forwarded packets keep their source address. IPv4 only.
 ///
+/// With --from, a relay serves a network that the sender's multicasts do not reach, for sessions of any protocol: it
+/// gets them by unicast and multicasts them in the sender's name. The receivers there need no options.
+///
 /// A helper (protocols with this role, see `carillon protocols`) joins the sessions of senders that admit
 /// helpers (send --helpers), one after another, on one interface and without privileges.
 #[derive(Debug, clap::Args)]
@@ -37,6 +42,7 @@ use crate::delivery::{
     after_help = "Examples:
   carillon relay --protocol pgm --interface eth0 --interface eth1
   carillon relay --protocol lms --interface wan --interface lan1 --interface lan2 --json
+  carillon relay --from 192.0.2.1 --interface lan
 
 As a helper, for a sender that waits for it:
   carillon relay --protocol rmtp --name h1
@@ -47,8 +53,13 @@ Senders must let their datagrams pass routers:
 )]
 pub struct Args {
     /// Protocol with relays or helpers; `carillon protocols` lists them.
-    #[arg(long, value_name = "NAME")]
-    protocol: String,
+    #[arg(long, value_name = "NAME", required_unless_present = "from")]
+    protocol: Option<String>,
+    /// Ask this sender for unicast copies, and multicast them on the network of --interface, where the sender's
+    /// multicasts do not arrive. For sessions of any protocol; with --protocol also be a helper. The port is that of
+    /// the group by default.
+    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "settings")]
+    pub(super) from: Option<String>,
     /// Interface, by name or address. A router needs two or more; all senders and receivers need a route to the
     /// address of the first one. A helper has one [default: the one that the route to the group selects].
     #[arg(long = "interface", value_name = "NAME|ADDR")]
@@ -83,12 +94,21 @@ pub struct Args {
 
 /// `carillon relay`
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let protocol = protocol(&args.protocol)?;
+    let Some(name) = args.protocol.as_deref() else { return remote::run(args) };
+    let protocol = protocol(name)?;
     if protocol.roles.contains(&Role::Helper) {
         if !args.settings.is_empty() {
             bail!("--set is for routers: a helper has the session's settings from its sender");
         }
-        return helping::run(args, protocol);
+        return match args.from {
+            Some(_) => remote::run_with_helper(args, protocol),
+            None => helping::run(args, protocol, None),
+        };
+    }
+    if args.from.is_some() {
+        bail!(
+            "--from is for relays without a protocol, and for helpers: a router of {name} forwards multicast"
+        );
     }
     if args.key_file.is_some() {
         bail!(

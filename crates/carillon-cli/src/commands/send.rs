@@ -6,7 +6,7 @@ mod screen;
 use anyhow::bail;
 use carillon_transfer::files::{Manifest, shown_path};
 use carillon_transfer::run_loop::{RunControl, run_to_end};
-use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
+use carillon_transfer::{SendOptions, SendRun, SigningKey};
 
 use crate::commands::sender_notices::SenderNotices;
 use crate::commands::{join, plain};
@@ -46,7 +46,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.join {
         return join::run(&args, manifest, &stop);
     }
-    let bound = args.network.open(hears_group(protocol), args.ttl, args.rate)?;
+    let bound = args.open(protocol)?;
     args.add_to(&mut options, protocol)?;
     let mut numbers = args.network.numbers.serve()?;
     options.monitor = numbers.monitor();

@@ -115,7 +115,7 @@ impl SenderNotices {
     pub fn unserved_rows(report: &SendReport) -> Vec<Vec<String>> {
         let none = || "-".to_owned();
         let row = |name: String, why: String| {
-            vec![name, none(), none(), none(), none(), format!("not served: {why}")]
+            vec![name, none(), none(), none(), none(), none(), format!("not served: {why}")]
         };
         let unserved = report.unserved.iter();
         let mut rows: Vec<_> =

@@ -54,6 +54,21 @@ impl NetworkArgs {
         Ok(bound)
     }
 
+    /// Opens the sockets of a sender, which serves unicast copies at this rate.
+    pub fn open_sender(
+        &self,
+        listen: bool,
+        ttl: u8,
+        rate: Option<BitRate>,
+        unicast_rate: Option<BitRate>,
+        keyless_relays: bool,
+    ) -> anyhow::Result<Bound> {
+        let network = Network { unicast_rate, keyless_relays, ..self.keyed_network()? };
+        let bound = network.open_sender(listen, ttl, rate)?;
+        self.remark(&bound);
+        Ok(bound)
+    }
+
     /// Prints which network was chosen for lack of a better one, and the seed of --drop.
     pub fn remark(&self, bound: &Bound) {
         for line in EndpointContext::of(&bound.endpoint).remarks(self.group) {
@@ -90,6 +105,7 @@ impl NetworkArgs {
             key: None,
             raw_ip: self.raw_ip,
             service: false,
+            ..Network::default()
         }
     }
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 use carillon_core::{Duration, Time};
 use carillon_net::{Endpoint, SendFailure};
 use carillon_proto::session::ReceiverPhase;
-use carillon_transfer::ReceiveRun;
 use carillon_transfer::files::shown;
+use carillon_transfer::{ReceiveRun, SubscriptionState};
 use carillon_wire::session::OtherRelease;
 
 use super::{EndpointContext, Evidence, Watch, explain, host, reported_by_network, unroutable_sources};
@@ -135,6 +135,9 @@ impl WaitNotices {
         let name = session.sender_name().unwrap_or("the sender");
         Some(match wait {
             Wait::Invitation => {
+                if let Some(line) = driver.endpoint().subscription().and_then(without_copies) {
+                    return Some(line);
+                }
                 let mut heard = driver.observer().inner.strangers(driver.endpoint());
                 let passed_over = session.unlisted_sender().map(shown);
                 heard.extend(passed_over.map(|name| format!("{name} invites, but --from does not list it")));
@@ -190,6 +193,23 @@ impl WaitNotices {
         let failure = failure.copied().or_else(probed);
         Some(self.place.unanswered(name, address, failure.as_ref()))
     }
+}
+
+/// Notice of a receiver that gets no unicast copies although it asks for them.
+fn without_copies(state: SubscriptionState) -> Option<String> {
+    let SubscriptionState { server, .. } = state;
+    if state.full {
+        return Some(format!(
+            "{server} has no place for another receiver by unicast (256 in all): put a relay there"
+        ));
+    }
+    (!state.answered).then(|| {
+        format!(
+            "{server} does not answer requests for unicast copies, still asking: is `carillon send` running there, \
+             without --unicast-rate 0? does a firewall let UDP to port {} in? with --key-file, is it the same key?",
+            server.port()
+        )
+    })
 }
 
 fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {

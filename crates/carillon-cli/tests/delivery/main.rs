@@ -36,4 +36,5 @@ pub mod support;
 mod swaps;
 mod transfers;
 mod trouble;
+mod unicast;
 mod updates;

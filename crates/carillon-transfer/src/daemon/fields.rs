@@ -206,6 +206,7 @@ impl Report for SendReport {
         let receiver = |fields: Fields<'_>| ReceiverReport {
             name: text(fields, "name"),
             address: address(fields),
+            path: None,
             sends: fields.number("sends") == Some(1),
             attached: fields.get("attached").unwrap_or_default().to_owned(),
             bytes: number(fields, "bytes"),

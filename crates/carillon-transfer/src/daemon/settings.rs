@@ -7,13 +7,25 @@ use carillon_net::Key;
 use carillon_proto::session::{Gather, HelperSelection};
 use carillon_wire::daemon::{FieldList, Fields};
 
-use crate::network::Network;
+use crate::network::{DEFAULT_UNICAST_RATE, Network};
 use crate::socket::{Socket, bind};
 use crate::{Error, SendOptions};
 
 /// Encodes the settings of a socket.
 pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
-    let Network { group, interface, name, drop, seed, key, raw_ip, service: _ } = &socket.network;
+    let Network {
+        group,
+        interface,
+        name,
+        drop,
+        seed,
+        key,
+        raw_ip,
+        service: _,
+        from,
+        unicast_rate,
+        keyless_relays,
+    } = &socket.network;
     let mut list = FieldList::new().with("group", group.to_string());
     let mut optional = |key: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -48,6 +60,12 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     optional("name", name.clone());
     optional("drop", (*drop > Probability::ZERO).then(|| drop.value().to_string()));
     optional("seed", seed.map(|seed| seed.to_string()));
+    optional("from", from.map(|from| from.to_string()));
+    // Earlier daemons do not know it.
+    let is_default = *unicast_rate == Some(DEFAULT_UNICAST_RATE);
+    let rate_bps = unicast_rate.map_or(0, BitRate::bps);
+    optional("unicast_rate", (!is_default).then(|| rate_bps.to_string()));
+    optional("keyless_relays", keyless_relays.then(|| "1".to_owned()));
     optional("raw_ip", raw_ip.then(|| "1".to_owned()));
     optional("protocol", Some(protocol.clone()));
     for (key, value) in settings {
@@ -130,6 +148,9 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
         "name" => return Some(socket.name(text)),
         "drop" => return Some(socket.drop_arriving(text.parse().ok()?)),
         "seed" => return Some(socket.seed(text.parse().ok()?)),
+        "from" => return Some(socket.from_sender(text.parse().ok()?)),
+        "unicast_rate" => return Some(socket.unicast_rate(BitRate::new(text.parse().ok()?))),
+        "keyless_relays" => socket.network.keyless_relays = text == "1",
         "raw_ip" => return (text == "1").then(|| socket.raw_ip()),
         "protocol" => text.clone_into(&mut options.protocol),
         "set" => {
@@ -216,6 +237,8 @@ mod tests {
             .timeout(Duration::from_millis(1500))
             .join_timeout(Duration::from_secs(3))
             .rate(BitRate::mbps(8))
+            .from_sender("10.0.0.1:7654".parse().expect("an address"))
+            .unicast_rate(None)
             .hops(4)
             .attach([0xff, 0]);
         let list = told(&socket).expect("it fits");

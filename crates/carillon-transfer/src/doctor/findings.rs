@@ -8,6 +8,8 @@ use carillon_net::SendFailure;
 use carillon_wire::doctor::{HelloPath, ObservedMachine};
 use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
+use super::paths::RelayFinding;
+
 /// A machine as findings describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
@@ -26,7 +28,7 @@ pub struct Machine {
 }
 
 /// Another machine, with the packets that passed between it and this one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
     /// Description of the machine.
     pub machine: Machine,
@@ -38,6 +40,8 @@ pub struct Peer {
     pub copies: u16,
     /// Packets from this machine that it reports as received; `None` if it received none.
     pub said: Option<ObservedMachine>,
+    /// Estimated throughput from it to here in bit/s, by multicast and by unicast.
+    pub rates: [Option<f64>; 2],
 }
 
 /// Evidence collected during an examination.
@@ -55,6 +59,8 @@ pub struct Evidence {
     pub wanted_buffer: u32,
     /// Machines from which packets arrived.
     pub peers: Vec<Peer>,
+    /// Relays on this network.
+    pub relays: Vec<RelayFinding>,
     /// Named machines from which no packet arrived.
     pub missing: Vec<IpAddr>,
     /// Named machines that are reached through another interface, with that source address; `None` if there is no
@@ -427,7 +433,9 @@ mod tests {
                 heard: HEALTHY,
                 copies: 0,
                 said: Some(HEALTHY),
+                rates: [None, None],
             }],
+            relays: Vec::new(),
             missing: Vec::new(),
             refused: BTreeMap::new(),
             elsewhere: Vec::new(),

@@ -5,6 +5,7 @@
 //! packets that passed and did not pass in each direction locate the fault ([`Evidence::findings`]).
 
 mod findings;
+mod paths;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,12 +13,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use carillon_core::AssociationId;
-use carillon_net::{Arrival, OpenError, Probe, SendFailure};
+use carillon_net::{Arrival, OpenError, Probe, SendFailure, TrainMeter, TrainPacket, sender_of_relay};
 use carillon_wire::doctor::{Hello, HelloPath, MAX_HEARD, ORIGIN, ObservedMachine};
 use carillon_wire::envelope::drawn_association;
 use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
 pub use findings::{Evidence, Fault, Finding, MAX_HOPS, Machine, Peer};
+pub use paths::{PathFinding, RelayFinding};
 
 /// Configuration of an examination.
 #[derive(Clone, Debug)]
@@ -51,6 +53,10 @@ pub struct Doctor {
     /// Latest send error by destination.
     refused: BTreeMap<IpAddr, SendFailure>,
     known: BTreeMap<u32, KnownMachine>,
+    /// Relays on this network, with the sender of each.
+    relays: BTreeMap<IpAddr, SocketAddr>,
+    /// Number of packet trains sent.
+    trains: u8,
 }
 
 /// Another machine, with the evidence collected about it.
@@ -63,6 +69,8 @@ struct KnownMachine {
     last: u32,
     copies: u16,
     said: Option<ObservedMachine>,
+    /// Throughput from it by multicast and by unicast.
+    meters: [TrainMeter; 2],
 }
 
 impl Doctor {
@@ -85,6 +93,8 @@ impl Doctor {
             turns: 0,
             refused: BTreeMap::new(),
             known: BTreeMap::new(),
+            relays: BTreeMap::new(),
+            trains: 0,
         })
     }
 
@@ -104,6 +114,7 @@ impl Doctor {
             let next = Instant::now() + HELLO_INTERVAL;
             while let Some((arrival, from, len)) = self.probe.receive(next.min(end), &mut buf)? {
                 let known = self.known.len();
+                self.on_other(arrival, from, &buf[..len]);
                 self.on_hello(arrival, from, &buf[..len]);
                 if self.known.len() > known
                     && let Some(new) = self.known.values().find(|one| one.address == from.ip())
@@ -117,6 +128,11 @@ impl Doctor {
             if !met && !self.known.is_empty() && self.missing().is_empty() {
                 met = true;
                 end = Instant::now() + self.config.listen;
+            }
+            // All machines have met by then, on each side.
+            let listened = self.config.listen.saturating_sub(end.saturating_duration_since(Instant::now()));
+            if met && listened >= self.config.listen * (u32::from(self.trains) + 1) / (TRAINS + 1) {
+                self.send_trains();
             }
         }
         Ok(self.evidence(begun.elapsed()))
@@ -179,6 +195,44 @@ impl Doctor {
         }
     }
 
+    /// Sends a packet train to the group and to each known machine.
+    fn send_trains(&mut self) {
+        if u32::from(self.trains) >= TRAINS {
+            return;
+        }
+        let (group, hops) = (self.probe.group(), self.config.hops);
+        let machines: Vec<SocketAddr> =
+            self.known.values().map(|known| SocketAddr::new(known.address, group.port())).collect();
+        for to in std::iter::once(group).chain(machines) {
+            for index in 0..TRAIN_PACKETS {
+                let packet = TrainPacket { id: self.id.0, train: self.trains, index };
+                // What the system does not take is missing from the train.
+                let _ =
+                    self.probe.send(to, hops, &packet.emit(self.probe.max_datagram().min(TRAIN_DATAGRAM)));
+            }
+        }
+        self.trains += 1;
+    }
+
+    /// Handles datagrams other than HELLO: those of packet trains, and of relays.
+    fn on_other(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
+        if arrival == Arrival::Group
+            && let Some(sender) = sender_of_relay(bytes)
+            && (self.relays.len() < MAX_HEARD || self.relays.contains_key(&from.ip()))
+        {
+            self.relays.insert(from.ip(), sender);
+        }
+        let Some(packet) = TrainPacket::parse(bytes) else { return };
+        let meter = match arrival {
+            Arrival::Group => 0,
+            Arrival::Port => 1,
+            Arrival::Link | Arrival::Own => return,
+        };
+        if let Some(known) = self.known.get_mut(&packet.id).filter(|known| known.address == from.ip()) {
+            known.meters[meter].take(packet, bytes.len() + HEADERS, Instant::now());
+        }
+    }
+
     /// Records a received HELLO and answers it.
     fn on_hello(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
         let Ok((AssociationId(id), hello)) = Hello::parse(bytes) else { return };
@@ -236,6 +290,7 @@ impl Doctor {
             wanted_buffer: WANTED_BUFFER as u32,
             peers: self.known.values().map(KnownMachine::peer).collect(),
             elsewhere: elsewhere.map(|(address, source)| (address, source.map(|(ip, _)| ip))).collect(),
+            relays: self.relays.iter().map(|(&address, &from)| RelayFinding { address, from }).collect(),
             missing: self.missing(),
             refused: self.refused.clone(),
             seconds: time.as_secs(),
@@ -264,6 +319,7 @@ impl KnownMachine {
             last: 0,
             copies: 0,
             said: None,
+            meters: [TrainMeter::default(); 2],
         }
     }
 
@@ -298,6 +354,7 @@ impl KnownMachine {
             heard: self.heard,
             copies: self.copies,
             said: self.said,
+            rates: self.meters.map(|meter| meter.rate()),
         }
     }
 }
@@ -306,5 +363,13 @@ impl KnownMachine {
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 /// Hop limits that are probed in addition to the configured one.
 const PROBE_HOP_LIMITS: [u8; 6] = [2, 3, 4, 8, 16, MAX_HOPS];
+/// Number of packet trains to each machine.
+const TRAINS: u32 = 3;
+/// Number of datagrams of a train.
+const TRAIN_PACKETS: u16 = 64;
+/// Maximum length of a datagram of a train, in bytes.
+const TRAIN_DATAGRAM: usize = 1472;
+/// Bytes of IPv4, UDP and Ethernet headers.
+const HEADERS: usize = 28 + 14;
 /// Receive buffer that `send` and `recv` request, in bytes.
 const WANTED_BUFFER: usize = 4 << 20;

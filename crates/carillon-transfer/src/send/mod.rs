@@ -359,7 +359,7 @@ impl End<ToSend> {
             }
             manifest = manifest.signed(key);
         }
-        let bound = network.open(hears_group(protocol), hops, options.rate)?;
+        let bound = network.open_sender(hears_group(protocol), hops, options.rate)?;
         let opened = options.open(&network.name(), bound, manifest, stream)?;
         abort.set_waker(opened.endpoint().waker());
         let mut run = opened.with(Acknowledged(feed));

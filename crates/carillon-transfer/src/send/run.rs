@@ -249,6 +249,7 @@ impl<O: Observer> SendRun<O> {
         let receivers = receivers.into_iter().map(|(member, standing)| ReceiverReport {
             name: member.name.clone(),
             address: self.address(member.node),
+            path: self.address(member.node).and_then(|member| self.driver.endpoint().path(member)),
             sends: member.part.offers(),
             attached: detached(&member.attached).1.to_owned(),
             bytes: member.bytes,
@@ -263,6 +264,7 @@ impl<O: Observer> SendRun<O> {
         let missing = missing.into_iter().map(|name| ReceiverReport {
             name,
             address: None,
+            path: None,
             sends: false,
             attached: Vec::new(),
             bytes: 0,

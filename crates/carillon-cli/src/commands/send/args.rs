@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
-use carillon_transfer::SendOptions;
 use carillon_transfer::files::{
     Exclude, Manifest, Selection, Symlinks, Update, shown, shown_path, split_names,
 };
 use carillon_transfer::plain::Framing;
+use carillon_transfer::{Bound, SendOptions, hears_group};
 
 use crate::delivery::{NetworkArgs, seconds};
 
@@ -144,8 +144,8 @@ pub struct Args {
     pub(in crate::commands) timeout: Duration,
     /// Expel a receiver that lets less than this through over four timeouts, while the sender waits for it; 0
     /// disables it.
-    #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = min_rate_value, help_heading = "Failure handling")]
-    min_rate: MinRate,
+    #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = optional_rate, help_heading = "Failure handling")]
+    min_rate: OptionalRate,
     /// Treatment of stragglers: `lane` serves them in a catch-up session after the others, `wait` slows the transfer
     /// down to their rate, `drop` expels them.
     #[arg(long, value_name = "WHAT", default_value = "lane", help_heading = "Failure handling")]
@@ -156,6 +156,13 @@ pub struct Args {
     /// Maximum rate, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE", help_heading = "Network")]
     pub(in crate::commands) rate: Option<BitRate>,
+    /// Maximum rate of unicast copies for receivers that multicast does not reach (recv --from), all together; 0 sends
+    /// none. Copies never slow the group: those beyond this rate are dropped and repaired.
+    #[arg(long, value_name = "BITRATE", default_value = "100 Mbit/s", value_parser = optional_rate, help_heading = "Network")]
+    unicast_rate: OptionalRate,
+    /// Give copies to relays without the key too (relay --from). They forward what they cannot read.
+    #[arg(long, requires = "key_file", help_heading = "Helpers and routers")]
+    keyless_relays: bool,
     /// Maximum size of datagrams, such as 1472 or '8 KiB' [default: what the paths to all receivers carry; less on
     /// loopback].
     #[arg(long, value_name = "SIZE", value_parser = datagram, help_heading = "Network")]
@@ -211,14 +218,16 @@ fn under(text: &str) -> Result<(String, String), String> {
     Ok((member.trim().to_owned(), helper.trim().to_owned()))
 }
 
-/// Minimum rate of a receiver; `None` if there is no minimum.
+/// A rate; `None` for 0.
 #[derive(Clone, Copy, Debug)]
-struct MinRate(Option<BitRate>);
+struct OptionalRate(Option<BitRate>);
 
-fn min_rate_value(text: &str) -> Result<MinRate, String> {
+fn optional_rate(text: &str) -> Result<OptionalRate, String> {
     match text.trim() {
-        "0" => Ok(MinRate(None)),
-        text => text.parse().map(|rate| MinRate(Some(rate))).map_err(|error: UnitError| error.to_string()),
+        "0" => Ok(OptionalRate(None)),
+        text => {
+            text.parse().map(|rate| OptionalRate(Some(rate))).map_err(|error: UnitError| error.to_string())
+        }
     }
 }
 
@@ -277,6 +286,19 @@ impl Args {
         }
         let selection = Selection { rename: self.rename.clone(), symlinks: self.symlinks, exclude, names };
         Ok(Manifest::list(&paths, &selection)?)
+    }
+
+    /// Opens the sockets of a transfer.
+    pub(in crate::commands) fn open(&self, protocol: &ProtocolEntry) -> anyhow::Result<Bound> {
+        // One-way senders learn of no receiver.
+        let unicast_rate = self.unicast_rate.0.filter(|_| !self.one_way);
+        self.network.open_sender(
+            hears_group(protocol),
+            self.ttl,
+            self.rate,
+            unicast_rate,
+            self.keyless_relays,
+        )
     }
 
     /// Applies the arguments to the options of a transfer.

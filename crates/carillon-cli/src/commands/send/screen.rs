@@ -5,7 +5,7 @@ use std::time::Duration;
 use carillon_net::Endpoint;
 use carillon_proto::session::{MemberOutcome, MemberRole, SenderPhase};
 use carillon_transfer::files::{Presence, shown, shown_path};
-use carillon_transfer::{Outcome, Preview, ReceiverReport, SendEvent, SendReport, SendRun};
+use carillon_transfer::{Outcome, Path, Preview, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
 
 use super::args::Args;
@@ -362,12 +362,13 @@ impl<'a> Report<'a> {
 
     fn table(&self) -> Vec<Vec<String>> {
         let report = &self.report;
-        let head = ["receiver", "bytes", "repairs", "time", "waited", "outcome"];
+        let head = ["receiver", "path", "bytes", "repairs", "time", "waited", "outcome"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(report.receivers.iter().map(|one| {
             let time = one.time.map(|time| format!("{:.2} s", time.as_secs_f64()));
             vec![
                 host(&one.name, one.address),
+                path_text(one.path),
                 one.bytes.to_string(),
                 one.repairs.map_or_else(|| "-".to_owned(), |repairs| repairs.to_string()),
                 time.unwrap_or_else(|| "-".to_owned()),
@@ -397,6 +398,7 @@ impl<'a> Report<'a> {
         let bytes = if verified > 0 { report.bytes } else { most.min(report.bytes) };
         rows.push(vec![
             "all".to_owned(),
+            "-".to_owned(),
             bytes.to_string(),
             report.repairs.to_string(),
             format!("{:.2} s", report.time.as_secs_f64()),
@@ -406,6 +408,10 @@ impl<'a> Report<'a> {
         if waited.is_zero() {
             rows.iter_mut().for_each(|row| _ = row.remove(WAITED_COLUMN));
         }
+        // So is this column, only if a receiver has asked for copies.
+        if report.receivers.iter().all(|one| one.path.is_none()) {
+            rows.iter_mut().for_each(|row| _ = row.remove(PATH_COLUMN));
+        }
         rows
     }
 }
@@ -414,6 +420,10 @@ fn receiver_json(one: &ReceiverReport) -> Value {
     json!({
         "name": one.name,
         "address": one.address,
+        "path": path_name(one.path),
+        "relay": one.path.and_then(|path| path.relay),
+        "path_changes": one.path.map_or(0, |path| path.changes),
+        "copies_dropped": one.path.map_or(0, |path| path.dropped),
         "sends": one.sends,
         "bytes": one.bytes,
         "had": one.had.map(had_json),
@@ -425,6 +435,29 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "outcome": one.outcome.name(),
         "reason": one.outcome.reason(),
     })
+}
+
+fn path_name(path: Option<Path>) -> &'static str {
+    match path {
+        Some(Path { relay: Some(_), .. }) => "relay",
+        Some(Path { unicast: true, .. }) => "unicast",
+        _ => "multicast",
+    }
+}
+
+/// Path of the data to a receiver, and how often it changed.
+fn path_text(path: Option<Path>) -> String {
+    let name = match path.and_then(|path| path.relay) {
+        Some(relay) => format!("relay {relay}"),
+        None => path_name(path).to_owned(),
+    };
+    match path.map_or(0, |path| path.changes) {
+        // The relay's own path changed, not the receiver's.
+        _ if path.is_some_and(|path| path.relay.is_some()) => name,
+        0 => name,
+        1 => format!("{name}, changed once"),
+        count => format!("{name}, changed {count} times"),
+    }
 }
 
 fn had_json(had: Presence) -> Value {
@@ -476,6 +509,8 @@ pub fn print_preview(preview: &Preview, json: bool) -> anyhow::Result<()> {
 /// Shortest wait for more receivers that is explained.
 const NOTICED_WAIT: Duration = Duration::from_secs(1);
 /// Column of the report with the time that the sender waited for a receiver.
-const WAITED_COLUMN: usize = 4;
+const WAITED_COLUMN: usize = 5;
+/// Column of the report with the path of the data to a receiver.
+const PATH_COLUMN: usize = 1;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);
