@@ -87,11 +87,12 @@ impl Pgmcc {
 
     /// Changes the window after an answer of the acker (section 2.2).
     fn update_window(&mut self, acknowledgment: &Acknowledgment) {
-        let &Acknowledgment { sent, since, newly_arrived, newly_lost, .. } = acknowledgment;
+        let &Acknowledgment { sent, since, newly_arrived, lost_up_to, .. } = acknowledgment;
         if sent <= self.recover {
             return;
         }
-        if newly_lost > 0 {
+        // Losses of packets that were sent before the last cut cause no further one.
+        if lost_up_to > self.recover {
             self.window = (self.window / 2.0).max(MIN_WINDOW);
             self.recover = sent + since;
         } else if acknowledgment.in_flight() as f64 >= self.window * MIN_USED_SHARE {

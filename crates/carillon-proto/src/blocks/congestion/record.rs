@@ -12,8 +12,10 @@ use super::windowed::Windowed;
 pub struct PathRecord {
     /// Last report of the receiver: packets arrived, and when.
     last: Mark,
-    /// Maximum number of packets that were missing at a time.
+    /// Number of packets that are confirmed as lost.
     lost: u64,
+    /// Packets that are missing beyond these, which may only be late.
+    suspected: Option<Suspicion>,
     /// Loss rate, smoothed over `SMOOTHING_PACKETS`, and the number of packets that it covers.
     loss: (f64, f64),
     /// Minimum of the recent round-trip times in seconds, negated.
@@ -30,6 +32,15 @@ pub struct Mark {
     /// Time of the poll, and of its answer.
     asked: Time,
     at: Option<Time>,
+}
+
+/// Packets missing at an answer, until later answers confirm that they are lost.
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    /// Number of packets sent up to the poll of the first answer that showed it.
+    sent: u64,
+    /// Minimum number of missing packets since.
+    missing: u64,
 }
 
 /// Answer to a poll.
@@ -62,8 +73,12 @@ pub struct Acknowledgment {
     pub since: u64,
     /// Number of packets that arrived since the previous answer.
     pub newly_arrived: u64,
-    /// Number of packets found lost since the previous answer.
+    /// Number of packets confirmed as lost since the previous answer: packets missing at an earlier answer too, whose
+    /// poll left at least three packets before this one. So reordering by fewer packets is no loss (RFC 5681, section
+    /// 3.2).
     pub newly_lost: u64,
+    /// Number of packets sent when the poll left whose answer showed these losses first; 0 without losses.
+    pub lost_up_to: u64,
     /// Packets sent, and arrived, over about a round trip: since the answer that was the last one when the poll was
     /// sent.
     pub over_round_trip: (u64, u64),
@@ -89,6 +104,7 @@ impl Default for PathRecord {
         PathRecord {
             last: Mark { arrived: 0, serial: 0, asked: Time::ZERO, at: None },
             lost: 0,
+            suspected: None,
             loss: (0.0, 0.0),
             least: Windowed::default(),
             queued: 0.0,
@@ -136,10 +152,7 @@ impl PathRecord {
             return None;
         }
         self.last = Mark { arrived: self.last.arrived + u64::from(step), serial, asked, at: Some(now) };
-        // Reordering only lowers the number of missing packets, so each loss counts once.
-        let missing = serial.saturating_sub(self.last.arrived);
-        let newly_lost = missing.saturating_sub(self.lost);
-        self.lost = self.lost.max(missing);
+        let (newly_lost, lost_up_to) = self.confirm_losses(serial);
         // Measure over at least a round trip, so that answers in a burst do not look like a fast path, and over at
         // least the distance between polls, so that a late answer does not.
         let span = now.since(then.at.unwrap_or(asked).min(asked));
@@ -152,11 +165,30 @@ impl PathRecord {
             since,
             newly_arrived: step.into(),
             newly_lost,
+            lost_up_to,
             over_round_trip: (serial.saturating_sub(then.serial), self.last.arrived - then.arrived),
             span,
         };
         self.note(now, &acknowledgment);
         Some(acknowledgment)
+    }
+
+    /// Number of packets that an answer to a poll after `serial` packets confirms as lost, and the number sent when the
+    /// poll left that showed them first.
+    fn confirm_losses(&mut self, serial: u64) -> (u64, u64) {
+        let missing = serial.saturating_sub(self.last.arrived);
+        let suspicion =
+            self.suspected.map(|first| Suspicion { missing: first.missing.min(missing), ..first });
+        let confirmed = suspicion.filter(|first| serial >= first.sent.saturating_add(REORDERING));
+        // Late packets only lower the number of missing packets, so each loss counts once.
+        let newly_lost = confirmed.map_or(0, |first| first.missing.saturating_sub(self.lost));
+        self.lost += newly_lost;
+        let lost_up_to = confirmed.filter(|_| newly_lost > 0).map_or(0, |first| first.sent);
+        // A suspicion that is decided makes room for the next one.
+        let open = suspicion.filter(|first| confirmed.is_none() && first.missing > self.lost);
+        let next = (missing > self.lost).then_some(Suspicion { sent: serial, missing });
+        self.suspected = open.or(next);
+        (newly_lost, lost_up_to)
     }
 
     /// Updates the averages.
@@ -174,9 +206,45 @@ impl PathRecord {
     }
 }
 
+/// Number of packets after a missing one that show its loss, as the three duplicate acknowledgments of TCP.
+const REORDERING: u64 = 3;
 /// Number of packets over which the loss rate is smoothed.
 const SMOOTHING_PACKETS: f64 = 256.0;
 /// Time for which the minimum round-trip time is remembered.
 const MIN_ROUND_TRIP_MEMORY: Duration = Duration::from_secs(10);
 /// Gain of the EWMA of the queueing delay.
 const QUEUEING_DELAY_GAIN: f64 = 0.125;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers to polls after so many packets, of which so many have arrived: the losses that each confirms.
+    fn losses(answers: &[(u64, u32)]) -> Vec<(u64, u64)> {
+        let mut record = PathRecord::default();
+        let mut of = |now: u64, serial, arrived| {
+            let (asked, then) = (Time::from_nanos(now), record.mark());
+            let answer = Answer { asked, then, serial, since: 0, arrived };
+            let found = record.on_answer(Time::from_nanos(now + 1000), answer).expect("it is the newest");
+            (found.newly_lost, found.lost_up_to)
+        };
+        (0..).zip(answers).map(|(now, &(serial, arrived))| of(now * 1000, serial, arrived)).collect()
+    }
+
+    /// RFC 5681, section 3.2: three packets later.
+    #[test]
+    fn loss_is_confirmed_by_answer_three_packets_later() {
+        assert_eq!(losses(&[(10, 8), (12, 10), (13, 11), (20, 18)]), [(0, 0), (0, 0), (2, 10), (0, 0)]);
+    }
+
+    #[test]
+    fn late_packets_are_no_loss() {
+        // Polls overtake two packets, which then arrive.
+        assert_eq!(losses(&[(10, 8), (14, 14), (20, 18), (30, 30)]), [(0, 0); 4]);
+    }
+
+    #[test]
+    fn later_losses_are_confirmed_apart() {
+        assert_eq!(losses(&[(10, 9), (20, 17), (30, 27)]), [(0, 0), (1, 10), (2, 20)]);
+    }
+}

@@ -131,6 +131,19 @@ fn every_controller_recovers_from_silence() {
     }
 }
 
+#[test]
+fn every_controller_repeats_its_decisions() {
+    for ((name, one), (_, other)) in controllers(2).zip(controllers(2)) {
+        let mut runs = [Bottleneck::new(one), Bottleneck::new(other)];
+        for (millis, is_silent) in [(5_000, false), (2_000, true), (5_000, false)] {
+            let [one, other] = runs.each_mut().map(|run| run.run(millis, is_silent));
+            assert_eq!(one, other, "{name}");
+        }
+        let [one, other] = runs.map(|run| format!("{:?}", run.control));
+        assert_eq!(one, other, "{name}");
+    }
+}
+
 /// Input of a controller.
 #[derive(Clone, Debug)]
 enum Input {
@@ -151,6 +164,7 @@ fn raw() -> impl Strategy<Value = Acknowledgment> {
     let counts = (count(), count(), count(), count(), count());
     (counts, count(), count(), span(), span()).prop_map(|(counts, over, came, round_trip, span)| {
         let (sent, arrived, since, newly_arrived, newly_lost) = counts;
+        let lost_up_to = sent.min(newly_lost);
         let over_round_trip = (over, came);
         let asked = Time::ZERO;
         Acknowledgment {
@@ -161,6 +175,7 @@ fn raw() -> impl Strategy<Value = Acknowledgment> {
             since,
             newly_arrived,
             newly_lost,
+            lost_up_to,
             over_round_trip,
             span,
         }

@@ -32,7 +32,7 @@ struct CubicPath {
 
 impl PathControl for CubicPath {
     fn on_acknowledged(&mut self, now: Time, acknowledgment: &Acknowledgment) {
-        let &Acknowledgment { sent, since, newly_arrived, newly_lost, round_trip, .. } = acknowledgment;
+        let &Acknowledgment { sent, since, newly_arrived, lost_up_to, round_trip, .. } = acknowledgment;
         let seconds = round_trip.as_secs_f64();
         let smoothed = self.smoothed.map_or(seconds, |mean| mean + (seconds - mean) / 8.0);
         self.smoothed = Some(smoothed);
@@ -40,7 +40,7 @@ impl PathControl for CubicPath {
         if sent <= self.recover {
             return;
         }
-        if newly_lost > 0 {
+        if lost_up_to > self.recover {
             self.recover = sent + since;
             self.window.on_loss();
         } else if acknowledgment.in_flight() as f64 >= self.window.size() * MIN_USED_SHARE {
@@ -50,7 +50,10 @@ impl PathControl for CubicPath {
     }
 
     fn on_silent(&mut self, _now: Time) {
-        self.window.on_timeout();
+        // Before the first answer the round-trip time is unknown, and the initial window bounds the sender.
+        if self.smoothed.is_some() {
+            self.window.on_timeout();
+        }
         self.is_silent = true;
     }
 
