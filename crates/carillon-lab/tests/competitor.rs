@@ -29,6 +29,7 @@ fn cubic_flow_takes_what_a_slow_session_leaves() {
         (value(&result, "session_throughput_bps"), value(&result, "competitor_throughput_bps"));
     assert!((0.78e6..0.82e6).contains(&own), "{own}");
     assert!((7.5e6..9.3e6).contains(&other), "{other}");
+    assert_eq!(value(&result, "session_share"), own / (own + other));
     // 60 packets of 1000 bytes take 48 ms.
     assert!((0.005..0.048).contains(&value(&result, "queueing_delay_s")));
 }

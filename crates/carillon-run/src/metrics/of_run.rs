@@ -74,6 +74,12 @@ impl Run<'_> {
         (seconds > 0.0).then(|| [(source, rate(least as f64)), (source, rate(packets))])
     }
 
+    /// Share of the session in the throughput of both flows.
+    pub(super) fn session_share(&self) -> Option<f64> {
+        let [(_, own), (_, other)] = self.shares()?;
+        (own + other > 0.0).then(|| own / (own + other))
+    }
+
     /// Share of the messages of other senders that each receiver has not delivered.
     pub(super) fn receiver_undelivered_shares(&self) -> Vec<NodeValue> {
         let (messages, senders) = (self.scenario.workload.messages, u64::from(self.scenario.senders));

@@ -2,6 +2,7 @@
 
 use carillon_core::{HostValue, Parameter};
 
+use crate::blocks::congestion::CONTROLLER_NAMES;
 use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
@@ -12,7 +13,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("questions", (1, 65_536), "1")
         .doc("maximum number of outstanding polls: 1 waits for each acknowledgment, so that none contends for the medium (the thesis); with more, sending continues meanwhile (Carillon's)"),
     Parameter::choice("flow_control", &["window", "path"], "window")
-        .doc("limit of data in flight: window: the window alone; path: the capacity measured on the slowest path, and a few milliseconds more (Carillon's)"),
+        .doc("limit of data in flight: window: the window alone; path: what the controller of `congestion` permits (Carillon's)"),
+    Parameter::choice("congestion", &CONTROLLER_NAMES, CONTROLLER_NAMES[0])
+        .doc("with flow_control = \"path\", controller that finds the rate; the page \"Which congestion control?\" compares them"),
+    Parameter::rate("rate", "0").doc("with flow_control = \"path\", of data, at most; 0: what the paths carry"),
     Parameter::count("flight", (1, 65_536), "65536")
         .doc("with flow_control = \"path\", packets in flight beyond what the paths hold"),
     ACK_WAIT,

@@ -5,7 +5,7 @@ use carillon_wire::rra::{AckRequest, HEADER_LEN};
 
 use super::context::{Context, Timer};
 use super::messages::Messages;
-use crate::blocks::congestion::{CONTROLLERS, ControlSettings};
+use crate::blocks::congestion::{ControlSettings, Controller};
 use crate::blocks::{OutstandingPoll, OutstandingPolls, PollingList, Retransmission, RetransmissionTimeout};
 
 /// Receivers in polling order, and the outstanding polls.
@@ -14,7 +14,7 @@ pub(super) struct PollScheduler {
     burst: u64,
     /// Maximum number of outstanding polls.
     max_outstanding_polls: usize,
-    /// True with `flow_control = "path"`: the congestion window of the slowest path limits data in flight.
+    /// True with `flow_control = "path"`: the controller limits the rate and the data in flight.
     pub by_path: bool,
     pub retransmission: Retransmission,
     /// Identities that name the members on the wire.
@@ -30,7 +30,8 @@ pub(super) struct PollScheduler {
 }
 
 impl PollScheduler {
-    /// Creates a scheduler without outstanding polls. Fails if `flow_control = "path"` allows one poll only.
+    /// Creates a scheduler without outstanding polls. Fails if `flow_control = "path"` allows one poll only, and if the
+    /// controller lacks a setting.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let burst = settings.count("burst");
         // One acknowledgment at a time: r is 1 in the timeout formula.
@@ -43,8 +44,9 @@ impl PollScheduler {
             return Err(ConfigError::Conflict(why.into()));
         }
         let (timeout, receivers) = (RetransmissionTimeout::new(&retransmission), build.members.len());
-        let control = ControlSettings { receivers, flight: settings.count("flight"), rate: None };
-        let control = (CONTROLLERS[0].build)(&control)?;
+        let rate = settings.rate("rate");
+        let control = ControlSettings { receivers, flight: settings.count("flight"), rate };
+        let control = (Controller::named(settings.choice("congestion")).build)(&control)?;
         Ok(PollScheduler {
             burst,
             max_outstanding_polls,

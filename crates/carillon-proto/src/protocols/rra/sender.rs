@@ -1,8 +1,8 @@
 //! Sender of RRA: polls receivers in turn, and acts on their answers.
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, NodeId, ObservedState, PathMeasure,
-    Received, Role, TokenBucket, Transmit, expand,
+    BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, NodeId, ObservedState,
+    PathMeasure, Received, Role, TokenBucket, Transmit, expand,
 };
 use carillon_wire::rra::Packet;
 
@@ -27,6 +27,8 @@ pub struct RraSender {
     polling: PollScheduler,
     /// Pacer of data packets with path flow control.
     pace: TokenBucket,
+    /// Configured upper bound of the rate with path flow control; none if only the controller limits it.
+    rate: Option<BitRate>,
     /// Delay before a receiver without room is polled again; doubles up to `MAX_BLOCKED_POLL_DELAY`.
     blocked_poll_delay: Duration,
 }
@@ -35,10 +37,12 @@ impl RraSender {
     /// Creates a sender to the members of the context.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let window = FixedWindow(settings.count("window"));
+        let rate = settings.rate("rate");
         Ok(RraSender {
             messages: Messages::new(AckWindow::new(Members::new(build.members.clone()), window)),
             polling: PollScheduler::new(build, settings)?,
-            pace: TokenBucket::new(None, PACE_BURST),
+            pace: TokenBucket::new(rate, PACE_BURST),
+            rate,
             blocked_poll_delay: MIN_BLOCKED_POLL_DELAY,
         }
         .play(build))
@@ -180,7 +184,7 @@ impl Part for RraSender {
         let Packet::Ack { expected, question, arrived, room, received } = packet else {
             return context.events.dropped(DropReason::Foreign);
         };
-        let RraSender { messages, polling, pace, .. } = self;
+        let RraSender { messages, polling, pace, rate, .. } = self;
         let Some(index) = messages.window.index_of(datagram.source) else {
             return context.events.dropped(DropReason::NotAMember);
         };
@@ -201,7 +205,7 @@ impl Part for RraSender {
         // The answer updates the path model: RTT, loss, and room.
         polling.members.on_answer(context.now, index, closed, answer, limit);
         if polling.by_path {
-            pace.set_rate(context.now, polling.members.rate());
+            pace.set_rate(context.now, polling.members.rate().into_iter().chain(*rate).min());
         }
         if expected > messages.window.start() {
             messages.window.acknowledge(index, expected - 1);
@@ -257,6 +261,7 @@ impl Part for RraSender {
         }
         if let Some((number, asks)) = self.next_message() {
             self.pace.spend(context.now, NOMINAL_PACKET_BYTES);
+            self.polling.members.control().on_sent(context.now);
             return Some(self.send(context, number, asks, buf));
         }
         self.next_poll(context, buf)

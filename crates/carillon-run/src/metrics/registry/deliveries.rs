@@ -121,6 +121,16 @@ pub(super) const METRICS: &[Metric] = &[
         samples: |run| run.shares().map(|shares| shares[1].1).into_iter().collect(),
     },
     Metric {
+        name: "session_share",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Receivers, Need::Competitor],
+        definition: "`session_throughput_bps` / (`session_throughput_bps` + `competitor_throughput_bps`)",
+        source: "",
+        subject: Subject::Unnamed,
+        samples: |run| run.session_share().into_iter().collect(),
+    },
+    Metric {
         name: "competition_fairness",
         unit: "1",
         sample: "run",
