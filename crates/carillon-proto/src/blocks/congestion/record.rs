@@ -73,11 +73,11 @@ pub struct Acknowledgment {
     pub since: u64,
     /// Number of packets that arrived since the previous answer.
     pub newly_arrived: u64,
-    /// Number of packets confirmed as lost since the previous answer: packets missing at an earlier answer too, whose
+    /// Number of packets confirmed as lost since the previous answer: packets missing at an earlier answer too, if its
     /// poll left at least three packets before this one. So reordering by fewer packets is no loss (RFC 5681, section
     /// 3.2).
     pub newly_lost: u64,
-    /// Number of packets sent when the poll left whose answer showed these losses first; 0 without losses.
+    /// Number of packets sent up to the poll that showed these losses first; 0 without losses.
     pub lost_up_to: u64,
     /// Packets sent, and arrived, over about a round trip: since the answer that was the last one when the poll was
     /// sent.
@@ -219,7 +219,8 @@ const QUEUEING_DELAY_GAIN: f64 = 0.125;
 mod tests {
     use super::*;
 
-    /// Answers to polls after so many packets, of which so many have arrived: the losses that each confirms.
+    /// Losses that each answer confirms. An answer has the number of packets sent up to its poll, and the number of
+    /// arrived ones.
     fn losses(answers: &[(u64, u32)]) -> Vec<(u64, u64)> {
         let mut record = PathRecord::default();
         let mut of = |now: u64, serial, arrived| {
