@@ -4,6 +4,7 @@
 //! accepted packet is emitted again byte for byte. Each module opens with a figure of its packets and names its
 //! source (RFC or paper), or says that the layout is Carillon's own.
 
+pub mod alc;
 pub mod carillon;
 pub mod chang_maxemchuk;
 mod checksum;
@@ -12,6 +13,7 @@ pub mod doctor;
 pub mod envelope;
 pub mod erramilli_singh;
 pub mod error;
+pub mod fdt;
 mod feedback;
 pub mod ff;
 pub mod file;

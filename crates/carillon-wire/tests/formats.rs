@@ -1,7 +1,9 @@
 //! Tests of every packet format: golden bytes, laws of parsing and emitting. They are one program, which links once.
 
+mod alc;
 mod chang_maxemchuk;
 mod erramilli_singh;
+mod fdt;
 mod file;
 mod lms;
 mod norm;
