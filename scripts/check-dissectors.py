@@ -50,8 +50,17 @@ CASES = [
     ("norm", "unicast requests and a small cache", ["loss.p=0.1", "protocol.feedback=unicast", "protocol.cache=4", "protocol.cache_time=0 s"]),
 ]
 
-# NORM has no port of its own.
+# NORM and ALC have no ports of their own.
 NORM_PORT = 6003
+ALC_PORT = 3400
+
+# Settings of FLUTE senders, whose packets are captured as they are sent.
+FLUTE_CASES = [
+    ["fec=no-code"],
+    ["fec=reed-solomon", "version=1"],
+    ["fec=raptor", "content_encoding=gzip"],
+    ["fec=raptorq"],
+]
 
 SCENARIO = """
 name = "dissected"
@@ -180,22 +189,43 @@ def handed_over(binary, directory):
     return wrong
 
 
+def flute(binary, directory, settings):
+    """The datagrams of a FLUTE session on the loopback interface: source, destination, payload."""
+    trace = os.path.join(directory, "flute.pcapng")
+    if os.path.exists(trace):
+        os.remove(trace)
+    with open(os.path.join(directory, "flute-file"), "wb") as file:
+        file.write(os.urandom(30_000))
+    command = [binary, "send", "--plain", "--protocol", "flute", "--group", f"239.77.4.4:{ALC_PORT}", "--interface", "lo"]
+    for setting in settings:
+        command += ["--set", setting]
+    run = subprocess.run(command + ["--trace", trace, file.name], capture_output=True, text=True)
+    if run.returncode:
+        sys.exit(f"{' '.join(command)}: {run.stderr}")
+    fields = tshark("-r", trace, "-T", "fields", "-e", "ip.src", "-e", "ip.dst", "-e", "udp.payload")
+    return [line.split("\t") for line in fields.splitlines()]
+
+
 def misunderstood(path, protocol):
     """How many packets there are, of which kinds, and what is wrong with some."""
-    options = {"xtp": [], "pgm": ["-o", "pgm.check_checksum:TRUE"], "norm": ["-d", f"udp.port=={NORM_PORT},norm"]}[protocol]
-    kind = {"xtp": "xtp.cmd.ptype", "pgm": "pgm.hdr.type", "norm": "norm.type"}[protocol]
+    options = {"alc": ["-d", f"udp.port=={ALC_PORT},alc"], "xtp": [], "pgm": ["-o", "pgm.check_checksum:TRUE"], "norm": ["-d", f"udp.port=={NORM_PORT},norm"]}[protocol]
+    kind = {"alc": "rmt-lct.toi", "xtp": "xtp.cmd.ptype", "pgm": "pgm.hdr.type", "norm": "norm.type"}[protocol]
     names = ["frame.protocols", "_ws.malformed", "_ws.expert.message", kind]
     text = tshark("-r", path, *options, "-T", "fields", *[word for name in names for word in ("-e", name)])
     wrong, kinds = [], {}
     for number, line in enumerate(text.splitlines(), 1):
         protocols, malformed, expert, kind = (line.split("\t") + [""] * 4)[:4]
         kinds[kind] = kinds.get(kind, 0) + 1
-        layers = [layer for layer in protocols.split(":") if layer != "data"]
+        layers = [layer for layer in protocols.split(":") if layer not in ("data", "rmt-lct", "rmt-fec")]
+        if protocol == "alc":
+            # The table is XML. The dissector knows neither the whole FEC encoding 1, 2 and 6, nor parts of a document.
+            layers = layers[:layers.index("alc") + 1] if "alc" in layers else layers
+            expert = ""
         # tshark cannot read symbols of FEC encoding 5, also those of NRL's library, and calls them malformed.
         is_known = protocol == "norm" and kind == "2" and "NORM" in malformed
         if layers[-1:] != [protocol] or (malformed or expert) and not is_known:
             wrong.append(f"packet {number}: {line!r}")
-    if protocol == "norm":
+    if protocol in ("norm", "alc"):
         # It has no checksum of its own.
         return kinds, wrong
     shown = tshark("-r", path, *options, "-V")
@@ -236,6 +266,14 @@ def main():
             failed += wrong
             if not kinds:
                 failed.append(f"{protocol}, {what}: nothing was captured")
+        for settings in FLUTE_CASES:
+            over_udp(flute(binary, directory, settings), path, ALC_PORT)
+            kinds, wrong = misunderstood(path, "alc")
+            objects = sorted(kind for kind in kinds if kind)
+            print(f"flute, {', '.join(settings)}: {sum(kinds.values())} packets (objects {', '.join(objects)}), {len(wrong)} complaints")
+            for line in wrong[:5]:
+                print(f"  {line}")
+            failed += wrong if objects == ["0", "1"] else [f"flute, {settings}: objects {objects}"]
         wrong = handed_over(binary, directory)
         print(f"our dissector beside others: {len(wrong)} complaints")
         failed += wrong

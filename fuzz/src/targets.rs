@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{AssociationId, Duration, GroupId, Helpers, Machine, NodeId, ProtocolEntry, Seeds, Time};
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
-use carillon_proto::REGISTRY;
 use carillon_proto::session::{
     Gather, HelperSelection, MemberRole, ReceiverSession, ReceiverSessionConfig, SenderSession,
     SenderSessionConfig,
 };
+use carillon_proto::{PLAIN_ONLY, REGISTRY};
 use carillon_sim::graph::gt_itm;
 use carillon_sim::graph::import::Format;
 use carillon_testkit::TREE;
@@ -43,6 +43,7 @@ pub fn targets() -> Vec<Target> {
         Target::new("wire_envelope", wire::envelope),
         Target::new("wire_session", wire::session),
         Target::new("wire_file", wire::file),
+        Target::new("wire_fdt", wire::fdt),
         Target::new("pgm_elements", wire::pgm_elements),
         Target::new("machine_session_sender", |bytes| machine_session_sender(bytes, REGISTRY)),
         Target::new("machine_session_receiver", |bytes| machine_session_receiver(bytes, REGISTRY)),
@@ -55,7 +56,7 @@ pub fn targets() -> Vec<Target> {
     ];
     // Protocols with the same format share one target for their machines.
     let mut formats: BTreeMap<&str, Vec<&'static ProtocolEntry>> = BTreeMap::new();
-    for &entry in REGISTRY.iter().chain(HELPED) {
+    for &entry in REGISTRY.iter().chain(HELPED).chain(PLAIN_ONLY) {
         formats.entry(entry.format.name).or_default().push(entry);
     }
     for (name, entries) in formats {

@@ -108,10 +108,23 @@ pub type AssociationReader = fn(&[u8]) -> Option<AssociationId>;
 pub struct PlainSessions {
     /// Settings that differ from `delivery_settings`, as key and value.
     pub settings: &'static [(&'static str, &'static str)],
-    /// Parameter with the protocol's own port, which is not that of UDP.
-    pub port: &'static str,
-    /// Parameter with the time for which a sender stays after its last message.
-    pub linger: &'static str,
+    /// Parameter with the protocol's own port, which is not that of UDP; `None` if it has none.
+    pub port: Option<&'static str>,
+    /// Parameter with the time for which a sender stays after its last message; `None` if nothing comes back.
+    pub linger: Option<&'static str>,
+    /// Parameter with the time of day at the start, in seconds since 1900 (NTP), which the host sets.
+    pub clock: Option<&'static str>,
+    /// Parameter with the rate of a sender, if it has a low default that the rate of the host is to replace.
+    pub rate: Option<&'static str>,
+    /// True if messages are named files.
+    pub named: bool,
+    /// True if a receiver knows by itself that its source has ended: it is then
+    /// [complete](crate::Receiver::is_complete).
+    pub completes: bool,
+    /// Time after the end of a source after which another one may have its number; `None`: never.
+    pub reopens_after: Option<Duration>,
+    /// Default memory of the receiver of a source, in bytes.
+    pub source_memory: usize,
     /// Reader of a datagram before any machine handles it; `None` if no source sends it.
     pub read: fn(&[u8], &Config) -> Option<PlainPacket>,
     /// Constructor of a sender.

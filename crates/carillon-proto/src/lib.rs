@@ -7,4 +7,4 @@ pub mod protocols;
 pub mod session;
 
 pub use many_sources::ManySources;
-pub use protocols::{REGISTRY, find};
+pub use protocols::{PLAIN_ONLY, REGISTRY, find, find_plain};

@@ -70,6 +70,12 @@ pub enum Error {
         /// The port.
         port: u16,
     },
+    /// ZeroMQ speaks other protocols.
+    #[error("ZeroMQ does not use the protocol \"{0}\": leave out --framing")]
+    NoFraming(&'static str),
+    /// The messages of the protocol are files, or they are not.
+    #[error("the protocol \"{0}\" sends {1} in plain sessions")]
+    PlainMessages(&'static str, &'static str),
     /// A message of a plain session does not fit a packet, or has no bytes.
     #[error("messages of {bytes} bytes cannot be sent: from 1 to {max} fit a packet here")]
     MessageBytes {

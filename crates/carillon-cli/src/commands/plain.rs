@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write as _};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use carillon_transfer::files::shown_path;
 use carillon_transfer::plain::{
-    PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport, PlainSend, PlainSource,
+    NamedFile, PlainFolder, PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport, PlainSend,
+    PlainSource, sends_files,
 };
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use serde_json::json;
@@ -19,10 +21,11 @@ use crate::exit::JobFailed;
 
 /// `carillon send --plain`
 pub fn send(args: &send::Args) -> anyhow::Result<()> {
-    let [path] = &args.paths[..] else {
-        bail!("--plain sends one file, or - for the standard input, but {} were given", args.paths.len());
-    };
-    let input = open_input(path, args.stream)?;
+    let sends_files = sends_files(&args.protocol);
+    let input = if sends_files { None } else { Some(open_input(&args.paths, args.stream)?) };
+    if sends_files {
+        check_files(args)?;
+    }
     let options = PlainSend {
         settings: send::settings_of(&args.settings)?,
         framing: args.framing,
@@ -37,8 +40,12 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
     let bound = options.bind(&args.network.keyed_network()?)?;
     args.network.remark(&bound);
     let watch = Watch::new(args.network.trace.as_deref(), &bound.endpoint)?;
-    let mut run = options.open(bound, input, watch)?;
-    let mut told = false;
+    let mut run = match input {
+        Some(input) => options.open(bound, input, watch)?,
+        None => options.open_files(bound, &args.paths, watch)?,
+    };
+    // Nothing comes back where files are sent.
+    let mut told = sends_files;
     run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
         record(run.driver_mut(), |tally| &mut tally.inner);
         if let Some(rest) = run.lingers().filter(|_| !told && !args.network.json) {
@@ -52,13 +59,33 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
     if let Some(error) = error {
         return Err(error.into());
     }
-    let complete = !stop.asked() || told;
-    print_sent(&report, args.network.json, complete)?;
+    let complete = !stop.asked() || told && !sends_files;
+    print_sent(&report, args.network.json, complete, if sends_files { "file" } else { "message" })?;
     if complete { Ok(()) } else { Err(JobFailed.into()) }
 }
 
+/// Checks the paths of a protocol that sends files.
+fn check_files(args: &send::Args) -> anyhow::Result<()> {
+    if args.message_bytes.is_some() || args.stream {
+        bail!("the protocol \"{}\" sends whole files: leave out --stream and --message-bytes", args.protocol);
+    }
+    for path in &args.paths {
+        if !std::fs::metadata(path).with_context(|| format!("cannot open {}", path.display()))?.is_file() {
+            bail!(
+                "{} is no file: the protocol \"{}\" sends files by their names",
+                path.display(),
+                args.protocol
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Opens the file, or the standard input.
-fn open_input(path: &Path, stream: bool) -> anyhow::Result<Box<dyn Read + Send>> {
+fn open_input(paths: &[PathBuf], stream: bool) -> anyhow::Result<Box<dyn Read + Send>> {
+    let [path] = paths else {
+        bail!("--plain sends one file, or - for the standard input, but {} were given", paths.len());
+    };
     if path.as_os_str() == "-" {
         return Ok(Box::new(std::io::stdin()));
     }
@@ -72,7 +99,7 @@ fn open_input(path: &Path, stream: bool) -> anyhow::Result<Box<dyn Read + Send>>
     Ok(Box::new(File::open(path).with_context(|| format!("cannot open {name}"))?))
 }
 
-fn print_sent(report: &PlainReport, json: bool, complete: bool) -> anyhow::Result<()> {
+fn print_sent(report: &PlainReport, json: bool, complete: bool, what: &str) -> anyhow::Result<()> {
     let PlainReport { messages, bytes, repairs, .. } = *report;
     let seconds = report.time.as_secs_f64();
     if json {
@@ -89,7 +116,7 @@ fn print_sent(report: &PlainReport, json: bool, complete: bool) -> anyhow::Resul
     }
     let plural = if messages == 1 { "" } else { "s" };
     println!(
-        "sent {messages} message{plural}, {} in {seconds:.2} s, {repairs} repairs; \
+        "sent {messages} {what}{plural}, {} in {seconds:.2} s, {repairs} repairs; \
          nothing confirms what has arrived",
         Human(bytes)
     );
@@ -114,7 +141,11 @@ pub fn recv(args: &recv::Args) -> anyhow::Result<()> {
     args.network.remark(&bound);
     let watch = Watch::new(args.network.trace.as_deref(), &bound.endpoint)?;
     let mut run = options.open(bound, watch)?;
-    let mut store = Store { args, open: BTreeMap::new(), closed: 0, failed: 0 };
+    let folder = match sends_files(&args.protocol) && !args.stdout {
+        true => Some(PlainFolder::open(&args.out, args.overwrite)?),
+        false => None,
+    };
+    let mut store = Store { args, folder, open: BTreeMap::new(), closed: 0, failed: 0 };
     let received = receive(&mut run, &mut store, &stop);
     run.into_observer().finish()?;
     received?;
@@ -135,6 +166,8 @@ fn receive(run: &mut PlainReceiveRun<Watch>, store: &mut Store<'_>, stop: &Stop)
 /// Files of the sources, or the standard output.
 struct Store<'a> {
     args: &'a recv::Args,
+    /// Directory of files with names, in protocols that send such files.
+    folder: Option<PlainFolder>,
     open: BTreeMap<PlainSource, Incoming>,
     closed: u64,
     failed: u64,
@@ -146,6 +179,8 @@ struct Incoming {
     /// The file with its temporary name, from the first message on.
     file: Option<(File, PathBuf)>,
     messages: u64,
+    /// Number of files that could not be stored.
+    refused: u64,
     bytes: u64,
     /// Number of the first message.
     first: Option<u64>,
@@ -174,9 +209,36 @@ impl Store<'_> {
                     None => std::io::stdout().lock().write_all(&payload)?,
                 }
             }
+            PlainNews::File { source, file } => self.store(source, &file)?,
             PlainNews::Closed { source, lost, ended } => self.close(source, lost, ended)?,
         }
         Ok(())
+    }
+
+    /// Stores a file under its name. A name that is refused ends nothing, since any host may send one.
+    fn store(&mut self, source: PlainSource, file: &NamedFile) -> anyhow::Result<()> {
+        let Some(incoming) = self.open.get_mut(&source) else { return Ok(()) };
+        incoming.messages += 1;
+        incoming.bytes += file.content.len() as u64;
+        let Some(folder) = &mut self.folder else {
+            return Ok(std::io::stdout().lock().write_all(&file.content)?);
+        };
+        let stored = folder.store(file);
+        incoming.refused += u64::from(stored.is_err());
+        let (json, length) = (self.args.network.json, file.content.len());
+        match stored {
+            Ok(path) if json => print_json(&json!({
+                "event": "file", "source": source.to_string(), "file": path, "bytes": length,
+            })),
+            Ok(path) => {
+                println!("received {}, {}", shown_path(&path), Human(length as u64));
+                Ok(())
+            }
+            Err(error) => {
+                notice(format_args!("{source}: a file is not stored: {error}"));
+                Ok(())
+            }
+        }
     }
 
     fn name(&self, source: PlainSource) -> PathBuf {
@@ -205,8 +267,10 @@ impl Store<'_> {
     }
 
     fn close(&mut self, source: PlainSource, lost: u64, ended: bool) -> anyhow::Result<()> {
-        let is_complete = ended && lost == 0;
-        if is_complete {
+        let refused = self.open.get(&source).map_or(0, |incoming| incoming.refused);
+        let is_complete = ended && lost == 0 && refused == 0;
+        let are_files = sends_files(&self.args.protocol);
+        if is_complete && !are_files {
             self.create(source)?;
         }
         let Some(incoming) = self.open.remove(&source) else { return Ok(()) };
@@ -215,7 +279,7 @@ impl Store<'_> {
         }
         self.closed += 1;
         self.failed += u64::from(!is_complete);
-        let Incoming { file, messages, bytes, first } = incoming;
+        let Incoming { file, messages, bytes, first, .. } = incoming;
         let mut kept = None;
         if let Some((_, part)) = file {
             let name = self.name(source);
@@ -239,10 +303,14 @@ impl Store<'_> {
             }));
         }
         let plural = if messages == 1 { "" } else { "s" };
-        let what = format!("{source}: {messages} message{plural}, {}", Human(bytes));
+        let kind = if are_files { "file" } else { "message" };
+        let what = format!("{source}: {messages} {kind}{plural}, {}", Human(bytes));
         match (is_complete, ended) {
             (true, _) if self.args.stdout => {}
             (true, _) => println!("received {what}"),
+            (false, true) if are_files => {
+                notice(format_args!("{what}; {lost} files did not arrive, {refused} were not stored"));
+            }
             (false, true) => notice(format_args!("{what}; {lost} packets could not be recovered")),
             (false, false) => notice(format_args!("{what}; it fell silent before it announced an end")),
         }

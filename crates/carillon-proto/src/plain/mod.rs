@@ -10,6 +10,9 @@
 
 mod budget;
 #[cfg(test)]
+mod file_tests;
+mod named_file;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +29,7 @@ use carillon_core::{
 };
 
 use budget::RequestBudget;
+pub use named_file::NamedFile;
 
 /// Bounds of a [`PlainReceiver`].
 #[derive(Clone, Debug)]
@@ -73,6 +77,13 @@ pub enum PlainNews {
         /// The message.
         payload: Bytes,
     },
+    /// File of the source, in protocols that send files.
+    File {
+        /// The source.
+        source: PlainSource,
+        /// The file.
+        file: NamedFile,
+    },
     /// The source is no longer received.
     Closed {
         /// The source.
@@ -107,6 +118,8 @@ struct Reception {
     /// Node at the port where the source receives requests. It stands for all its ports.
     node: NodeId,
     heard: Time,
+    /// Time at which the machine was dropped.
+    ended: Option<Time>,
     /// True after the source has announced its end.
     ends: bool,
     lost: u64,
@@ -179,10 +192,11 @@ impl PlainReceiver {
                 continue;
             };
             if let Some(Delivery { message: MessageId(number), payload, .. }) = receiver.poll_delivery() {
-                return Some(PlainNews::Message { source, number, payload });
+                return Some(message(self.plain, source, number, payload));
             }
-            if reception.ends && receiver.is_complete() {
+            if (reception.ends || self.plain.completes) && receiver.is_complete() {
                 reception.machine = None;
+                reception.ended = Some(reception.heard);
                 self.timers.cancel(Timer::Budget(source));
                 return Some(PlainNews::Closed { source, lost: reception.lost, ended: true });
             }
@@ -210,6 +224,7 @@ impl PlainReceiver {
             machine: Some(machine),
             node,
             heard: now,
+            ended: None,
             ends: false,
             lost: 0,
             budget: RequestBudget::default(),
@@ -242,7 +257,7 @@ impl PlainReceiver {
         while let Some(Delivery { message: MessageId(number), payload, .. }) =
             machine.as_receiver().and_then(|receiver| receiver.poll_delivery())
         {
-            self.news.push_back(PlainNews::Message { source, number, payload });
+            self.news.push_back(message(self.plain, source, number, payload));
         }
         self.news.push_back(PlainNews::Closed { source, lost: reception.lost, ended: false });
     }
@@ -255,6 +270,13 @@ impl PlainReceiver {
             return Err(DropReason::NotAMember);
         }
         let source = PlainSource { address, key: packet.source };
+        let is_another = self.sources.get(&source).is_some_and(|reception| {
+            let since = reception.ended.map(|ended| now.since(ended));
+            packet.opens && since.zip(self.plain.reopens_after).is_some_and(|(since, after)| since >= after)
+        });
+        if is_another {
+            self.sources.remove(&source);
+        }
         if !self.sources.contains_key(&source) {
             if !packet.opens {
                 return Err(DropReason::NotAMember);
@@ -374,25 +396,39 @@ impl Machine for PlainReceiver {
     }
 }
 
+/// News of a message.
+fn message(plain: &PlainSessions, source: PlainSource, number: u64, payload: Bytes) -> PlainNews {
+    match plain.named {
+        true => PlainNews::File { source, file: NamedFile::parse(payload).unwrap_or_default() },
+        false => PlainNews::Message { source, number, payload },
+    }
+}
+
 /// Messages of all sources, for hosts that do not read the other news.
 impl Receiver for PlainReceiver {
     fn poll_delivery(&mut self) -> Option<Delivery> {
         loop {
-            if let PlainNews::Message { source, number, payload } = self.poll_news()? {
-                let source =
-                    self.sources.get(&source).map_or(self.context.sender, |reception| reception.node);
-                return Some(Delivery { source, message: MessageId(number), payload });
-            }
+            let (source, message, payload) = match self.poll_news()? {
+                PlainNews::Message { source, number, payload } => (source, MessageId(number), payload),
+                PlainNews::File { source, file } => (source, MessageId(0), file.content),
+                PlainNews::Opened(_) | PlainNews::Closed { .. } => continue,
+            };
+            let source = self.sources.get(&source).map_or(self.context.sender, |reception| reception.node);
+            return Some(Delivery { source, message, payload });
         }
     }
 }
 
 /// Error for a protocol without plain sessions.
 pub fn no_plain_sessions(protocol: &ProtocolEntry) -> ConfigError {
-    let with: Vec<_> =
-        crate::REGISTRY.iter().filter(|entry| entry.plain.is_some()).map(|entry| entry.name).collect();
-    let (name, with) = (protocol.name, with.join(", "));
-    ConfigError::Conflict(format!("the protocol \"{name}\" has no plain sessions, but {with} has"))
+    let with: Vec<_> = crate::REGISTRY
+        .iter()
+        .chain(crate::PLAIN_ONLY)
+        .filter(|entry| entry.plain.is_some())
+        .map(|entry| entry.name)
+        .collect();
+    let (name, with) = (protocol.name, with.join(" and "));
+    ConfigError::Conflict(format!("the protocol \"{name}\" has no plain sessions, but {with} have"))
 }
 
 /// Default maximum number of sources.

@@ -107,6 +107,7 @@ impl Fixture {
             PlainNews::Message { number, payload, .. } => {
                 format!("{number} {}", String::from_utf8_lossy(&payload))
             }
+            PlainNews::File { .. } => "a file".to_owned(),
             PlainNews::Closed { lost, ended, .. } => format!("closed, {lost} lost, ended {ended}"),
         });
         news.collect()
@@ -277,5 +278,5 @@ fn protocol_without_plain_sessions_is_refused() {
     let config = Config::defaults(entry.parameters);
     let refused = PlainReceiver::new(entry, &context(), &config, PlainLimits::default());
     let error = refused.expect_err("it has none").to_string();
-    assert!(error.contains("the protocol \"srm\" has no plain sessions, but pgm has"), "{error}");
+    assert!(error.contains("the protocol \"srm\" has no plain sessions, but pgm and flute have"), "{error}");
 }

@@ -7,6 +7,7 @@ pub mod csp;
 pub mod dsp;
 pub mod erramilli_singh;
 pub mod ff;
+pub mod flute;
 pub mod kfold;
 pub mod lms;
 pub mod mbap;
@@ -59,7 +60,15 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &kfold::ENTRY,
 ];
 
+/// Protocols that have plain sessions only, and no sessions of Carillon.
+pub const PLAIN_ONLY: &[&ProtocolEntry] = &[&flute::ENTRY];
+
 /// Protocol with this name; `None` if it is not in the registry.
 pub fn find(name: &str) -> Option<&'static ProtocolEntry> {
     REGISTRY.iter().copied().find(|entry| entry.name == name)
+}
+
+/// Protocol with this name that has plain sessions; `None` if there is none.
+pub fn find_plain(name: &str) -> Option<&'static ProtocolEntry> {
+    REGISTRY.iter().chain(PLAIN_ONLY).copied().find(|entry| entry.name == name && entry.plain.is_some())
 }

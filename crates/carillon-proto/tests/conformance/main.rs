@@ -11,14 +11,15 @@ mod best_effort;
 mod helpers;
 mod memory;
 mod peers;
+mod plain_only;
 mod registry;
 mod routed;
 mod states;
 
 use carillon_core::{DeliveryGuarantee, ProtocolEntry, Role};
-use carillon_proto::REGISTRY;
 use carillon_proto::plain::{PlainLimits, PlainReceiver};
 use carillon_proto::protocols::pgm;
+use carillon_proto::{PLAIN_ONLY, REGISTRY};
 use carillon_testkit::conformance::{lossy, same, with_drawn_settings};
 use carillon_testkit::heap::Counting;
 use carillon_testkit::{Exercise, TREE, TestLocation, for_each_run};
@@ -46,8 +47,20 @@ fn run_test_with_floor<P>(
 ) {
     let all = REGISTRY.iter().copied().chain([&PLAIN_PGM]);
     let entries: Vec<_> = all.filter(|entry| of(&entry.guarantee).is_some()).collect();
+    run_entries(test, of, runs, floor, body, &entries);
+}
+
+/// Runs a test for these protocols.
+fn run_entries<P>(
+    test: &'static str,
+    of: fn(&DeliveryGuarantee) -> Option<P>,
+    runs: u64,
+    floor: Exercise,
+    body: Body<P>,
+    entries: &[&'static ProtocolEntry],
+) {
     let place = TestLocation { package: "carillon-proto", target: "conformance", test };
-    for_each_run(place, &known(), &entries, runs, floor, |entry, seed| {
+    for_each_run(place, &known(), entries, runs, floor, |entry, seed| {
         let Some(guarantee) = of(&entry.guarantee) else { return Ok(()) };
         body(entry, guarantee, seed)
     });
@@ -55,7 +68,7 @@ fn run_test_with_floor<P>(
 
 /// Every protocol in the tests of this suite.
 fn known() -> Vec<&'static ProtocolEntry> {
-    REGISTRY.iter().copied().chain([&TREE, &PLAIN_PGM]).collect()
+    REGISTRY.iter().chain(PLAIN_ONLY).copied().chain([&TREE, &PLAIN_PGM]).collect()
 }
 
 /// Plain sessions of PGM: the receivers learn the source from its packets.

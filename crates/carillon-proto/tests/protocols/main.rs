@@ -2,6 +2,7 @@
 //! beside others.
 
 mod exactness;
+mod flute;
 mod lms;
 mod memory;
 mod pf;

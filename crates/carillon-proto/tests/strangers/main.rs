@@ -14,6 +14,7 @@
 mod attacker;
 #[path = "../shared/hoarders.rs"]
 mod hoarders;
+mod plain;
 mod world;
 
 use std::env::var;

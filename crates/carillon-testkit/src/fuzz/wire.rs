@@ -2,6 +2,7 @@
 
 use carillon_core::{Format, ParsedPacket, Remainder};
 use carillon_wire::envelope::Envelope;
+use carillon_wire::fdt::Fdt;
 use carillon_wire::file::{Packer, Record, link_stays_below, records};
 use carillon_wire::{pgm, session};
 
@@ -32,6 +33,25 @@ pub fn format(format: &Format, bytes: &[u8]) {
         Remainder::UnknownFields => {}
     }
     assert_eq!((format.read)(again), Ok(reading), "what was emitted parses to the same");
+}
+
+/// Checks the file delivery table of FLUTE: a table is written in a way that is read as the same.
+///
+/// # Panics
+///
+/// Panics if it is not.
+pub fn fdt(bytes: &[u8]) {
+    // Half of the inputs are entries of a document.
+    let entries = String::from_utf8_lossy(bytes);
+    let document = format!("<FDT-Instance Expires=\"1\"><File TOI=\"1\" {entries}</FDT-Instance>");
+    for document in [bytes, document.as_bytes()] {
+        let Ok(mut table) = Fdt::parse(document).map_err(shown) else { continue };
+        table.skipped = 0;
+        for version in [1, 2] {
+            let again = Fdt::parse(table.emit(version).as_bytes());
+            assert_eq!(again.as_ref(), Ok(&table), "what was written is read as the same");
+        }
+    }
 }
 
 /// Bytes of hexadecimal digits.
@@ -117,6 +137,6 @@ fn check(bytes: &[u8], again: &[u8], wire_len: usize, line: &str) {
 }
 
 /// Checks that an error can be shown; returns the length of its text.
-fn shown(error: carillon_wire::ParseError) -> usize {
+fn shown(error: impl std::fmt::Display) -> usize {
     error.to_string().len()
 }

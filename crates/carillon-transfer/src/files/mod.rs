@@ -70,6 +70,7 @@ pub use problem::Problem;
 pub use signing::{Binding, Signature, SigningKey, Trust, VerifyingKey};
 pub use skipped::{SkipReason, Skipped};
 pub use taker::State as SenderState;
+pub(crate) use target::Position;
 pub use target::{Folder, Target};
 pub use update::{Presence, Update};
 pub(crate) use worker_queue::Found;

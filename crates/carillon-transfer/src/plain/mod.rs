@@ -43,17 +43,22 @@
 //! # Ok(()) }
 //! ```
 
+mod folder;
 mod framing;
 mod input;
 mod receive;
 mod send;
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use carillon_core::{BitRate, BuildContext, Config, NodeId, PlainSessions, ProtocolEntry, Seeds};
 use carillon_net::{Endpoint, GROUP, SELF};
+use carillon_proto::find_plain;
 use carillon_proto::plain::no_plain_sessions;
 use carillon_wire::envelope::drawn_association;
 
-pub use carillon_proto::plain::{PlainLimits, PlainNews, PlainSource};
+pub use carillon_proto::plain::{NamedFile, PlainLimits, PlainNews, PlainSource};
+pub use folder::PlainFolder;
 pub use framing::Framing;
 pub use receive::{PlainReceive, PlainReceiveRun};
 pub use send::{PlainReport, PlainSend, PlainSendRun};
@@ -76,8 +81,7 @@ impl Plain {
         framing: Framing,
         endpoint: &Endpoint,
     ) -> Result<Plain, Error> {
-        let protocol = crate::send::entry(name)?;
-        let sessions = protocol.plain.ok_or_else(|| no_plain_sessions(protocol))?;
+        let (protocol, sessions) = plain_protocol(name)?;
         if endpoint.seal_bytes() > 0 {
             return Err(Error::SealedPlain);
         }
@@ -86,17 +90,26 @@ impl Plain {
         let port = endpoint.group().port();
         let port_text = port.to_string();
         // ZeroMQ uses one number for both ports.
-        let zeromq = (framing == Framing::ZeroMq).then_some((sessions.port, &*port_text));
+        let zeromq = match (framing, sessions.port) {
+            (Framing::None, _) => None,
+            (Framing::ZeroMq, Some(key)) => Some((key, &*port_text)),
+            (Framing::ZeroMq, None) => return Err(Error::NoFraming(protocol.name)),
+        };
+        let clock = seconds_since_1900().to_string();
+        let clock = sessions.clock.map(|key| (key, &*clock));
         let user = user.iter().map(|(key, value)| (&**key, &**value));
-        for (key, value) in own.chain(zeromq).chain(user) {
+        for (key, value) in own.chain(zeromq).chain(clock).chain(user) {
             config.set(protocol.parameters, key, value).map_err(|source| Error::Setting {
                 key: key.to_owned(),
                 value: value.to_owned(),
                 source,
             })?;
         }
-        if framing == Framing::None && config.count(sessions.port) == u64::from(port) {
-            return Err(Error::ZeroMqPort { key: sessions.port, port });
+        if let Some(key) = sessions.port
+            && framing == Framing::None
+            && config.count(key) == u64::from(port)
+        {
+            return Err(Error::ZeroMqPort { key, port });
         }
         Ok(Plain { protocol, sessions, config })
     }
@@ -106,6 +119,26 @@ impl Plain {
         datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max)
     }
 }
+
+/// Protocol with this name and its plain sessions.
+fn plain_protocol(name: &str) -> Result<(&'static ProtocolEntry, &'static PlainSessions), Error> {
+    let protocol = find_plain(name).map_or_else(|| crate::send::entry(name), Ok)?;
+    Ok((protocol, protocol.plain.ok_or_else(|| no_plain_sessions(protocol))?))
+}
+
+/// Returns true if messages of the protocol are files with names; false too if there is no such protocol.
+pub fn sends_files(protocol: &str) -> bool {
+    find_plain(protocol).and_then(|protocol| protocol.plain).is_some_and(|plain| plain.named)
+}
+
+/// Time of day in seconds since 1900, modulo 2^32, as NTP counts them.
+fn seconds_since_1900() -> u32 {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    unix.wrapping_add(UNIX_EPOCH_SINCE_1900) as u32
+}
+
+/// Seconds from 1900 to 1970.
+const UNIX_EPOCH_SINCE_1900: u64 = 2_208_988_800;
 
 /// Context of a machine on this endpoint.
 fn context(

@@ -8,7 +8,7 @@ use carillon_net::{DriveError, Driver};
 use carillon_proto::plain::PlainReceiver;
 
 use super::framing::Unpacker;
-use super::{Framing, Plain, PlainLimits, PlainNews, PlainSource, context};
+use super::{Framing, Plain, PlainLimits, PlainNews, PlainSource, context, plain_protocol};
 use crate::network::Bound;
 use crate::run_loop::Run;
 use crate::tally::Tally;
@@ -49,7 +49,7 @@ impl PlainReceive {
             settings: Vec::new(),
             framing: Framing::None,
             limits: PlainLimits::default(),
-            memory: SOURCE_MEMORY,
+            memory: plain_protocol(protocol).map_or(0, |(_, sessions)| sessions.source_memory),
         }
     }
 
@@ -146,7 +146,5 @@ impl Arrivals {
     }
 }
 
-/// Default memory of a source, in bytes.
-const SOURCE_MEMORY: usize = 8 << 20;
 /// Usual maximum of a datagram, by which the memory of a source is counted in packets.
 const FRAME_DATAGRAM: usize = 1472;

@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use carillon_core::{Application, BitRate, Bytes, Machine, Observer, OfferError, Sender, Time};
-use carillon_net::{DriveError, Driver};
+use carillon_net::{DriveError, Driver, Endpoint};
 
+use super::folder::location;
 use super::framing::Packer;
-use super::input::{Cut, read_messages};
-use super::{Framing, Plain, context};
+use super::input::{Cut, read_files, read_messages};
+use super::{Framing, NamedFile, Plain, context, plain_protocol};
 use crate::network::Bound;
 use crate::run_loop::Run;
 use crate::tally::Tally;
@@ -68,6 +70,8 @@ pub struct PlainSendRun<O: Observer> {
 /// Messages on their way from the input to the machine.
 struct Outgoing {
     input: Receiver<io::Result<Vec<u8>>>,
+    /// True if messages are files with their names.
+    named: bool,
     packer: Packer,
     packets: VecDeque<Bytes>,
     messages: u64,
@@ -93,35 +97,85 @@ impl PlainSend {
     }
 
     /// Opens the sockets. Requests arrive at the port of the group, as with any other program of the protocol, so a
-    /// host has one plain sender for each port.
+    /// host has one plain sender for each port. A protocol without requests needs no port of its own.
     pub fn bind(&self, network: &Network) -> Result<Bound, Error> {
         if network.key.is_some() {
             return Err(Error::SealedPlain);
         }
-        network.open_at(network.effective_group().port(), false, self.hops, self.rate)
+        let has_requests = plain_protocol(&self.protocol)?.1.linger.is_some();
+        let port = if has_requests { network.effective_group().port() } else { 0 };
+        network.open_at(port, false, self.hops, self.rate)
+    }
+
+    /// Creates the sender of files, each under its own name. The protocol must be one that [sends
+    /// files](super::sends_files).
+    pub fn open_files<O: Observer>(
+        &self,
+        bound: Bound,
+        paths: &[PathBuf],
+        observer: O,
+    ) -> Result<PlainSendRun<O>, Error> {
+        let (protocol, sessions) = plain_protocol(&self.protocol)?;
+        if !sessions.named {
+            return Err(Error::PlainMessages(protocol.name, "no files by their names"));
+        }
+        let files = paths.iter().map(|path| Ok((location(path)?, path.clone())));
+        let files = files.collect::<Result<Vec<_>, Error>>()?;
+        let waker = bound.endpoint.waker();
+        self.open_input(bound, observer, || read_files(files, waker))
     }
 
     /// Creates the sender, which sends what it reads.
     pub fn open<O: Observer>(
         &self,
-        Bound { endpoint, seeds, .. }: Bound,
+        bound: Bound,
         input: impl Read + Send + 'static,
         observer: O,
     ) -> Result<PlainSendRun<O>, Error> {
-        let plain = Plain::new(&self.protocol, &self.settings, self.framing, &endpoint)?;
-        let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
-        let datagram = endpoint.max_datagram().min(self.datagram.unwrap_or(usual));
-        let max_payload = plain.max_payload(datagram);
-        let packer = Packer::new(self.framing, max_payload);
-        let bytes = self.message_bytes.unwrap_or_else(|| packer.whole_message());
+        let (protocol, sessions) = plain_protocol(&self.protocol)?;
+        if sessions.named {
+            return Err(Error::PlainMessages(protocol.name, "files, and no messages without names"));
+        }
+        let (max_payload, whole) = self.max_payload(&bound.endpoint)?;
+        let bytes = self.message_bytes.unwrap_or(whole);
         if bytes == 0 || self.framing == Framing::None && bytes > max_payload {
             return Err(Error::MessageBytes { bytes, max: max_payload });
         }
+        let waker = bound.endpoint.waker();
+        self.open_input(bound, observer, || read_messages(input, Cut { bytes, lines: self.lines }, waker))
+    }
+
+    /// Protocol and settings on this endpoint.
+    fn plain(&self, endpoint: &Endpoint) -> Result<Plain, Error> {
+        let key = plain_protocol(&self.protocol)?.1.rate;
+        let rate = key.zip(self.rate).map(|(key, rate)| (key.to_owned(), format!("{} bit/s", rate.bps())));
+        let settings: Vec<_> = rate.into_iter().chain(self.settings.iter().cloned()).collect();
+        Plain::new(&self.protocol, &settings, self.framing, endpoint)
+    }
+
+    /// Maximum payload of a packet, and bytes of a message that fits one.
+    fn max_payload(&self, endpoint: &Endpoint) -> Result<(usize, usize), Error> {
+        let plain = self.plain(endpoint)?;
+        let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
+        let datagram = endpoint.max_datagram().min(self.datagram.unwrap_or(usual));
+        let max_payload = plain.max_payload(datagram);
+        Ok((max_payload, Packer::new(self.framing, max_payload).whole_message()))
+    }
+
+    fn open_input<O: Observer>(
+        &self,
+        Bound { endpoint, seeds, .. }: Bound,
+        observer: O,
+        input: impl FnOnce() -> io::Result<Receiver<io::Result<Vec<u8>>>>,
+    ) -> Result<PlainSendRun<O>, Error> {
+        let (max_payload, _) = self.max_payload(&endpoint)?;
+        let plain = self.plain(&endpoint)?;
+        let packer = Packer::new(self.framing, max_payload);
         let context = context(&endpoint, &seeds, self.rate, max_payload)?;
         let machine = (plain.sessions.sender)((), &context, &plain.config)?;
-        let input = read_messages(input, Cut { bytes, lines: self.lines }, endpoint.waker());
         let outgoing = Outgoing {
-            input: input.map_err(Error::NoThread)?,
+            input: input().map_err(Error::NoThread)?,
+            named: plain.sessions.named,
             packer,
             packets: VecDeque::new(),
             messages: 0,
@@ -130,7 +184,10 @@ impl PlainSend {
             failure: None,
         };
         Ok(PlainSendRun {
-            linger: plain.config.span(plain.sessions.linger).at(context.bit_rate),
+            linger: plain
+                .sessions
+                .linger
+                .map_or(Duration::ZERO, |key| plain.config.span(key).at(context.bit_rate)),
             driver: Driver::new(endpoint, machine, outgoing, Tally::new(observer)),
             sent: None,
         })
@@ -235,7 +292,11 @@ impl Outgoing {
         match self.input.try_recv() {
             Ok(Ok(message)) => {
                 self.messages += 1;
-                self.bytes += message.len() as u64;
+                self.bytes += match self.named {
+                    // Without the name.
+                    true => NamedFile::content_len(&message),
+                    false => message.len(),
+                } as u64;
                 self.packer.add(message, &mut self.packets);
             }
             Ok(Err(error)) => {

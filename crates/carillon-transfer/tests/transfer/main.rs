@@ -6,5 +6,6 @@ mod daemon_path;
 mod examples;
 mod library;
 mod monitor;
+mod plain_files;
 mod sealed;
 mod sockets;

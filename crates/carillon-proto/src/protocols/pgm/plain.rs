@@ -16,8 +16,14 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
         ("nak_rpt_ivl", "200 ms"),
         ("nak_rdata_ivl", "400 ms"),
     ],
-    port: "dport",
-    linger: "txw_secs",
+    port: Some("dport"),
+    linger: Some("txw_secs"),
+    clock: None,
+    rate: None,
+    named: false,
+    completes: false,
+    reopens_after: None,
+    source_memory: 8 << 20,
     read,
     sender: |(), build, settings| {
         refuse_in_plain_session(settings)?;

@@ -147,6 +147,16 @@ impl Target {
         }
     }
 
+    /// Writes a complete file of a plain session, which has no attributes.
+    pub(crate) fn write_plain(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        bytes: &[u8],
+    ) -> anyhow::Result<()> {
+        self.write(position, name, Attributes { mode: 0o666, modified: None }, bytes)
+    }
+
     /// Creates a directory unless it exists. Permission bits (of a created one) and modification time are set after
     /// its contents are complete.
     pub(in crate::files) fn make_directory(

@@ -1,0 +1,51 @@
+//! FLUTE: File Delivery over Unidirectional Transport (RFC 6726, 2012), over ALC (RFC 5775) and LCT (RFC 5651).
+//!
+//! The sender sends each file several times as symbols of an erasure code, and with them a table that names the
+//! files. Nothing comes back: a receiver takes part at any time, collects symbols until a file is complete, and
+//! misses what neither parity nor a later pass repairs. Broadcast networks of 3GPP and ATSC use it.
+//!
+//! It has plain sessions only, so it is not in the registry of protocols for sessions of Carillon.
+//! `docs/protocols/flute.md` lists what is left out.
+
+mod code;
+mod config;
+mod content;
+mod describe;
+mod partition;
+mod plain;
+mod receiver;
+mod sender;
+
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_wire::alc::Identifiers;
+
+pub use receiver::FluteReceiver;
+pub use sender::FluteSender;
+
+/// Entry of FLUTE.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "flute",
+    family: "best effort, without feedback",
+    summary: "File Delivery over Unidirectional Transport: a carousel of files with parity, in plain sessions",
+    reference: "RFC 6726",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Arrival,
+    confirmed: false,
+    waits: false,
+    header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
+    format: &carillon_wire::alc::FORMAT,
+    parameters: config::PARAMETERS,
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(FluteSender::new(false, context, settings)?)),
+        Role::Receiver => {
+            let tsi = match settings.count("tsi") {
+                0 => Identifiers::session_of(context.association),
+                tsi => tsi,
+            };
+            Ok(Box::new(FluteReceiver::new(tsi, false, context, settings)?))
+        }
+        _ => Err(ConfigError::no_such_role(role)),
+    },
+    plain: Some(&plain::PLAIN),
+    ..describe::DESCRIBED
+};
