@@ -1,10 +1,10 @@
 //! Description of the protocol for test suites and for its documentation page.
 
-use carillon_core::{ANY_STATE, DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
+use carillon_core::{DeliveryGuarantee, ProtocolEntry, States, TrialNetwork};
 
 use super::config::QUALITIES;
 use super::service::promise;
-use crate::blocks::reformation::{ALONE, CRASH, LIVE, VIEWS};
+use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
 /// Reason for rare transitions at the end of a waiting time.
 const MEASURED: &str = "answers come before the measured waiting times end, but in a divided network";
@@ -39,8 +39,6 @@ pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
                 ("Accepting", "Waiting", CRASH),
                 ("Ready", "Waiting", MEASURED),
                 ("Collecting", "Waiting", MEASURED),
-                ("Starting", "Waiting", MEASURED),
-                (ANY_STATE, "Outside", LIVE),
             ],
             transitions: &TRANSITIONS,
             ..VIEWS
