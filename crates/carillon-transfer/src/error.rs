@@ -87,6 +87,9 @@ pub enum Error {
     /// The protocol has no routers that help.
     #[error("routers cannot help the protocol \"{0}\": leave out --relays")]
     NoRelays(&'static str),
+    /// Deleting needs answers of receivers, and a protocol that waits for them.
+    #[error("the protocol \"{0}\" with these settings cannot delete: leave out --delete")]
+    CannotDelete(&'static str),
     /// The protocol has no number over IP.
     #[error("the protocol \"{0}\" supports UDP only: xtp and xtp-datagram can be sent directly over IP")]
     NotOverIp(&'static str),

@@ -167,8 +167,8 @@ pub use limits::ATTACHED_MAX_LEN;
 pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, DEFAULT_UNICAST_RATE, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
-    HelpReport, HelperReport, JoinReport, Outcome, Preview, PreviewedReceiver, ReceiveReport, ReceiverReport,
-    SendReport, SenderReport, UnservedReport,
+    Deleted, HelpReport, HelperReport, JoinReport, Outcome, Preview, PreviewedReceiver, ReceiveReport,
+    ReceiverReport, SendReport, SenderReport, UnservedReport,
 };
 pub use send::{
     DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group,

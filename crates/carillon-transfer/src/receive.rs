@@ -11,19 +11,19 @@ use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    DoneJobs, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
+    Demand, DoneJobs, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
 };
 
 use crate::end::End;
 use crate::files::{
-    Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust, VerifyingKey,
+    DELETE_DEMAND, Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust, VerifyingKey,
 };
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
 use crate::network::{Bound, Network, attached, random};
 use crate::participant::{self, Participant, run_by_participant};
-use crate::report::SenderReport;
+use crate::report::{Deleted, SenderReport};
 use crate::roster::RosterWatch;
 use crate::run_loop::{Run, RunControl, run_to_end_within};
 use crate::tally::Tally;
@@ -94,6 +94,8 @@ pub struct ReceiveOptions {
     pub history: Option<PathBuf>,
     /// Accepts transfers that were signed before an accepted one.
     pub allow_older: bool,
+    /// Lets senders delete files of the directory that they do not have (`send --delete`).
+    pub allow_delete: bool,
     /// Sends nothing, and accepts senders that do not wait for receivers
     /// ([`End::silent_receivers`](crate::End::silent_receivers)).
     pub one_way: bool,
@@ -118,6 +120,7 @@ impl Default for ReceiveOptions {
             trust: Vec::new(),
             history: None,
             allow_older: false,
+            allow_delete: false,
             one_way: false,
             returning: None,
             process: None,
@@ -131,6 +134,13 @@ impl End<ToReceive> {
     #[must_use]
     pub fn overwrite(mut self) -> Self {
         self.what.overwrite = true;
+        self
+    }
+
+    /// Lets senders delete files that they do not have, below the directories that they send.
+    #[must_use]
+    pub fn allow_delete(mut self) -> Self {
+        self.what.options.allow_delete = true;
         self
     }
 
@@ -336,6 +346,9 @@ impl ReceiveOptions {
         config.done = self.done.clone();
         let reached = sink.reached(!self.trust.is_empty());
         config.list = sink.list().filter(|_| !self.one_way);
+        sink.permit_deleting(self.allow_delete);
+        let deletes = self.allow_delete && matches!(sink, Sink::Files(Target::Directory(_)));
+        config.demands = vec![Demand { name: DELETE_DEMAND, refusal: (!deletes).then_some(NO_DELETING) }];
         config.resumes = reached.is_some();
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
@@ -507,6 +520,7 @@ impl<O: Observer> ReceiveRun<O> {
             bytes: incoming.bytes(),
             resumed: incoming.resumed(),
             copied: incoming.copied(),
+            deleted: incoming.deleted().map(|deleted| Deleted::new(deleted.count, &deleted.names)),
             time: Duration::from_secs_f64(incoming.seconds()),
             messages,
             senders: senders.collect(),
@@ -556,6 +570,9 @@ impl fmt::Debug for Place {
         }
     }
 }
+
+/// Reason for declining a sender that wants to delete files.
+const NO_DELETING: &str = "this receiver lets no sender delete files (recv --allow-delete)";
 
 fn path(name: &[u8]) -> PathBuf {
     OsStr::from_bytes(name).into()

@@ -1,6 +1,8 @@
 //! Reports: the result of a transfer at each kind of end.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use carillon_core::Duration;
@@ -186,6 +188,8 @@ pub struct ReceiverReport {
     pub bytes: u64,
     /// Files and bytes that it had before an update.
     pub had: Option<Presence>,
+    /// Entries that it deletes when it has everything, if the update deletes and it has said so.
+    pub deletes: Option<Deleted>,
     /// Repairs sent while it was missing data, if the protocol attributes repairs to receivers.
     pub repairs: Option<u64>,
     /// Loss rate on the path to it, from 0 to 1, from its last report; only for protocols that measure paths.
@@ -203,6 +207,22 @@ impl ReceiverReport {
     pub fn goodput(&self) -> Option<f64> {
         let time = self.time.filter(|time| !time.is_zero())?;
         Some(self.bytes as f64 * 8.0 / time.as_secs_f64())
+    }
+}
+
+/// Entries that an update deletes at a receiver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Number of entries.
+    pub count: u64,
+    /// Their paths below the destination, as many as are known; directories end with a slash.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Deleted {
+    pub(crate) fn new(count: u64, names: &[Vec<u8>]) -> Self {
+        let path = |name: &Vec<u8>| PathBuf::from(OsStr::from_bytes(name));
+        Deleted { count, paths: names.iter().map(path).collect() }
     }
 }
 
@@ -227,6 +247,8 @@ pub struct PreviewedReceiver {
     pub address: Option<SocketAddr>,
     /// Files and bytes that it has; `None` if it cannot tell.
     pub had: Option<Presence>,
+    /// Entries that it would delete, if the update deletes.
+    pub deletes: Option<Deleted>,
 }
 
 /// Result of a helper at the sender.
@@ -348,6 +370,8 @@ pub struct ReceiveReport {
     pub resumed: u64,
     /// Bytes of changed files that were copied from their earlier versions.
     pub copied: u64,
+    /// Entries that were deleted on request of the sender.
+    pub deleted: Option<Deleted>,
     /// Time from the first byte to the last.
     pub time: Duration,
     /// Messages of live streams.

@@ -29,6 +29,8 @@
 //! LIST (19)        | type 19 | list, 16 bytes | flags u8 |
 //! QUESTION (20)    | type 20 | question u32 |
 //! SAME (21)        | type 21 | index u32 | offset u64 | length u64 |
+//! DELETE (22)      | type 22 | limit u64 |
+//! EXCLUDE (23)     | type 23 | pattern ... |
 //! ```
 //!
 //! RESUME follows OFFER and names the transfer: equal names mean equal files. It has the entry and the byte of that
@@ -40,6 +42,10 @@
 //! of files that some receivers have in another version may follow, and QUESTION 2. Receivers answer each question
 //! through the session ([`crate::holdings`]). Then come the files that a receiver is missing. SAME stands for bytes
 //! that every receiver has in its version of the file, at the same place.
+//!
+//! DELETE and then EXCLUDEs follow LIST if receivers are to remove what the listed directories have beyond the list,
+//! except what the patterns match; a limit of 2^64 - 1 stands for none. QUESTION 3 asks what that is
+//! ([`crate::deletions`]). Only receivers that permit it get these records.
 //!
 //! SPAN is a message of its own and no part of the transfer. It describes the next `count` messages: a DATA of this
 //! file each, with `step` bytes, the first one at `offset`. They were transmitted in these sessions, 1 to 8 of them;
@@ -228,6 +234,16 @@ pub enum Record<'a> {
         offset: u64,
         /// Number of bytes, at most [`SUBTREE_BYTES`].
         len: u64,
+    },
+    /// Request to remove entries that the listed directories have beyond the list.
+    Delete {
+        /// Maximum number of entries; a receiver that has more fails.
+        limit: Option<u64>,
+    },
+    /// Pattern of entries that stay.
+    Exclude {
+        /// The pattern.
+        pattern: &'a str,
     },
     /// End of a file that the receivers must discard.
     Withdraw {
@@ -437,6 +453,13 @@ impl<'a> Record<'a> {
                 }
                 Record::Same { index, offset: checked_offset(offset, len)?, len }
             }
+            record_type::DELETE => Record::Delete { limit: known(reader.u64()?) },
+            record_type::EXCLUDE => {
+                let bytes = reader.remaining();
+                let refused = ParseError::Field { field: "pattern", value: bytes.len() as u64 };
+                let pattern = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
+                Record::Exclude { pattern: pattern.ok_or(refused)? }
+            }
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the record")?;
@@ -523,4 +546,6 @@ mod record_type {
     pub const LIST: u8 = 0x13;
     pub const QUESTION: u8 = 0x14;
     pub const SAME: u8 = 0x15;
+    pub const DELETE: u8 = 0x16;
+    pub const EXCLUDE: u8 = 0x17;
 }

@@ -9,6 +9,7 @@ pub mod carillon;
 pub mod chang_maxemchuk;
 mod checksum;
 pub mod daemon;
+pub mod deletions;
 pub mod doctor;
 pub mod envelope;
 pub mod erramilli_singh;

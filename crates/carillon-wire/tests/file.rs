@@ -60,6 +60,9 @@ pub fn each_golden(check: &mut dyn FnMut(Record<'_>, &str, &str)) {
         "15 00000001 0000000000000102 0000000000400000",
         "file 1 same offset 258 length 4194304",
     );
+    check(Record::Delete { limit: Some(258) }, "16 0000000000000102", "file delete limit 258");
+    check(Record::Delete { limit: None }, "16 ffffffffffffffff", "file delete");
+    check(Record::Exclude { pattern: "*.é" }, "17 2a2ec3a9", "file exclude \"*.é\"");
     check(
         Record::Data { index: 1, offset: 258, bytes: b"abc" },
         "03 00000001 0000000000000102 616263",

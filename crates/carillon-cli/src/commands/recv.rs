@@ -23,8 +23,8 @@ use super::plain;
 use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, PlainProgress, Rate, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
-    bar as new_bar, change_text, enable_timestamps, explain, host, is_text_terminal, lost_json, notice,
-    open_service, print_json, record, seal_drops_json, seconds, unstored_json, utc_now,
+    bar as new_bar, change_text, deleted_json, enable_timestamps, explain, host, is_text_terminal, lost_json,
+    notice, open_service, print_json, record, seal_drops_json, seconds, unstored_json, utc_now,
 };
 use crate::exit::JobFailed;
 
@@ -71,6 +71,10 @@ pub struct Args {
     /// Replace existing files.
     #[arg(long, help_heading = "Files")]
     pub(super) overwrite: bool,
+    /// Let senders delete what they do not have, below the directories that they send (`send --delete`). Others that
+    /// want to are declined.
+    #[arg(long, conflicts_with_all = ["stdout", "stream"], help_heading = "Files")]
+    allow_delete: bool,
     /// Write the contents of the files to standard output.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "json"], help_heading = "Files")]
     pub(super) stdout: bool,
@@ -200,6 +204,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         trust: args.trust.clone(),
         history,
         allow_older: args.allow_older,
+        allow_delete: args.allow_delete,
         one_way: args.one_way,
         process: Some(getrandom::u64().map_err(|_| anyhow!("the system gives no random numbers"))?),
         ..ReceiveOptions::default()
@@ -461,6 +466,7 @@ impl Transfer<'_> {
                 "bytes": bytes,
                 "resumed": report.resumed,
                 "copied": report.copied,
+                "deleted": report.deleted.as_ref().map(deleted_json),
                 "seconds": seconds,
                 "goodput_bps": goodput,
                 "datagrams_received": report.datagrams_received,
@@ -477,6 +483,12 @@ impl Transfer<'_> {
             }))?;
         }
         if !self.args.network.json {
+            if let Some(deleted) = report.deleted.as_ref().filter(|deleted| deleted.count > 0) {
+                let mut names = Names::default();
+                deleted.paths.iter().for_each(|path| names.push(shown_path(path)));
+                names.more += deleted.count - deleted.paths.len() as u64;
+                notice(format_args!("deleted {names}"));
+            }
             for (name, reason) in &report.lost {
                 notice(format_args!("{name} is gone: {reason}"));
             }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use carillon_transfer::Skipped;
+use carillon_transfer::{Deleted, Skipped};
 use serde_json::{Value, json};
 
 use super::notice;
@@ -34,6 +34,12 @@ pub fn skipped_json(skipped: &[Skipped]) -> Value {
 /// The entries that a receiver could not store.
 pub fn unstored_json(unstored: &[(PathBuf, String)]) -> Value {
     unstored.iter().map(|(path, reason)| with_path(json!({ "reason": reason }), "path", path)).collect()
+}
+
+/// Deleted entries: their number, and the paths that are known.
+pub fn deleted_json(deleted: &Deleted) -> Value {
+    let paths: Vec<Value> = deleted.paths.iter().map(|path| with_path(json!({}), "path", path)).collect();
+    json!({ "count": deleted.count, "paths": paths })
 }
 
 /// Links that were followed out of the tree.

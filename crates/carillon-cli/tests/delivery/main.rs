@@ -2,6 +2,7 @@
 
 mod changing;
 mod damage;
+mod deleting;
 mod devices;
 mod errors;
 mod faults;

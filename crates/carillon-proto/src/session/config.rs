@@ -10,6 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::session::{Attachment, ListId, MAX_PEERS, MemberRole, Name, Nonce, Settings};
 
+use super::demands::{self, Demand};
 use super::job::{DoneJobs, JobId};
 use super::ledger::Ledger;
 use super::receiver::ReceiverFailure;
@@ -73,6 +74,8 @@ pub struct SenderSessionConfig {
     pub job: JobId,
     /// True if the application asks the members for their holdings before it sends.
     pub asks: bool,
+    /// Names of the demands that receivers must permit ([`Demand`]); others decline the invitation.
+    pub demands: Vec<&'static str>,
     /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
     pub lanes: bool,
     /// Earlier sessions of the job: its receivers, and members that may still report.
@@ -162,6 +165,7 @@ impl SenderSessionConfig {
             further: false,
             job: JobId::default(),
             asks: false,
+            demands: Vec::new(),
             lanes: false,
             total_bytes: None,
             earlier: EarlierSessions::default(),
@@ -317,7 +321,8 @@ impl SenderSessionConfig {
             let parameter = self.protocol.parameters.iter().find(|parameter| parameter.name == name);
             parameter.map_or(name, Parameter::name_on_the_wire)
         };
-        let settings = Settings::encode(self.config.iter().map(|(key, value)| (name(key), value)));
+        let own = self.config.iter().map(|(key, value)| (name(key).to_owned(), value.to_string()));
+        let settings = Settings::encode(own.chain(demands::settings(&self.demands)));
         if Settings::new(&settings).is_none() {
             return conflict(format!("the settings do not fit into {} bytes", Settings::MAX_LEN));
         }
@@ -550,6 +555,8 @@ pub struct ReceiverSessionConfig {
     pub part: MemberRole,
     /// List that the receiver knows, if its application answers questions about its holdings.
     pub list: Option<ListId>,
+    /// Demands of senders that the receiver knows; it declines all others.
+    pub demands: Vec<Demand>,
     /// Data for the sender's application, which gets them with the name. More than [`MAX_ATTACHED`] bytes are not
     /// sent.
     pub attached: Vec<u8>,
@@ -585,6 +592,7 @@ impl ReceiverSessionConfig {
             overhears: false,
             part: MemberRole::Receives,
             list: None,
+            demands: Vec::new(),
             attached: Vec::new(),
         }
     }

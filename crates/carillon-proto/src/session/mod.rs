@@ -16,6 +16,7 @@
 
 mod bounds;
 mod config;
+mod demands;
 mod job;
 mod lag;
 mod ledger;
@@ -35,6 +36,7 @@ pub use config::{
     DEFAULT_SILENCE, EarlierSessions, Gather, HelperSelection, MAX_ATTACHED, ReceiverSessionConfig,
     SenderSessionConfig, Slow,
 };
+pub use demands::Demand;
 pub use job::{DoneJobs, JobId};
 pub use lag::Standing;
 pub use receiver::{

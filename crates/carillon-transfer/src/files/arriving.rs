@@ -5,7 +5,7 @@ use carillon_wire::file::SUBTREE_BYTES;
 use super::PIECE_BYTES;
 use super::holes;
 use super::names::shown_name;
-use super::problem::{Problem, in_order, ours, relative, stored};
+use super::problem::{Problem, Unstorable, in_order, ours, relative, stored};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
 use super::tree::Tree;
@@ -168,6 +168,14 @@ impl Open {
     pub fn take_back(&mut self) -> anyhow::Result<()> {
         self.spare.buffer.clear();
         self.partial.as_mut().map_or(Ok(()), |partial| partial.cut(self.verified))
+    }
+
+    /// Discards the file, for this reason.
+    pub fn leave(self, reason: &Unstorable) -> (Result<Completed, Unstored>, Box<Spare>) {
+        if let Some(partial) = self.partial {
+            partial.discard();
+        }
+        (Err(Unstored { name: self.name, reason: reason.to_string() }), self.spare.cleared())
     }
 
     /// Gives the verified file its final name.

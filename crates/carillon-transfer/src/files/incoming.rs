@@ -18,6 +18,7 @@ use super::signing::{Binding, Checks, Trust};
 use super::spool::Spool;
 use super::taker::{Notes, State};
 use super::target::Target;
+use super::update::Removed;
 use crate::LocalError;
 
 /// Handles the messages of all senders of a session and reports one result to the session. A thread verifies and
@@ -132,6 +133,11 @@ impl Incoming {
     /// Bytes of changed files that were copied from their earlier versions.
     pub fn copied(&self) -> u64 {
         self.senders.values().map(|sender| sender.copied).sum()
+    }
+
+    /// Entries that were deleted on request of the sender.
+    pub fn deleted(&self) -> Option<&Removed> {
+        self.senders.values().find_map(|sender| sender.deleted.as_ref())
     }
 
     /// Total bytes of all files, once every sender has announced them.

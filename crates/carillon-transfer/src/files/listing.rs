@@ -4,7 +4,8 @@ use carillon_wire::file::Record;
 
 use super::record_digest::RecordDigest;
 
-/// Digest over names, sizes, permission bits, times, links and digests of all entries, and which are not delivered.
+/// Digest over names, sizes, permission bits, times, links and digests of all entries, which are not delivered, and
+/// which others stay.
 /// Both ends compute it, and END compares them.
 #[derive(Debug, Default)]
 pub struct Listing(RecordDigest);
@@ -17,7 +18,9 @@ impl Listing {
         | Record::Kept { .. }
         | Record::Withdraw { .. }
         | Record::Directory { .. }
-        | Record::Link { .. } = record
+        | Record::Link { .. }
+        | Record::Delete { .. }
+        | Record::Exclude { .. } = record
         {
             self.0.add(record);
         }

@@ -72,7 +72,8 @@ pub use skipped::{SkipReason, Skipped};
 pub use taker::State as SenderState;
 pub(crate) use target::Position;
 pub use target::{Folder, Target};
-pub use update::{Presence, Update};
+pub(crate) use update::DELETE_DEMAND;
+pub use update::{Presence, Removed, Update};
 pub(crate) use worker_queue::Found;
 
 /// Piece size, in bytes, for hashing and writing in place. An aligned piece is a large subtree of BLAKE3, and

@@ -12,6 +12,7 @@ use carillon_net::Waker;
 use carillon_wire::file::{ListFlags, MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN};
 
 use carillon_proto::session::{ListId, SenderPhase, SenderSession};
+use carillon_wire::deletions::Deletions;
 use carillon_wire::holdings::Holding;
 
 use super::Manifest;
@@ -158,6 +159,11 @@ impl Outgoing {
         self.asking.as_ref()?.presence().get(&node).copied()
     }
 
+    /// Entries that a receiver deletes in an update, if it said so.
+    pub fn deletions(&self, node: NodeId) -> Option<&Deletions> {
+        self.asking.as_ref()?.deletions(node)
+    }
+
     /// Files that at least one of these receivers is missing, each with the indices of these receivers. Asked after a
     /// preview.
     pub fn missing(&self, receivers: &[NodeId]) -> Vec<(PathBuf, u64, Vec<usize>)> {
@@ -250,7 +256,8 @@ impl Outgoing {
         match (&self.update, &self.asking, self.from) {
             (Some(update), Some(_), Some(ResumePoint { transfer, entry, .. })) => {
                 let flags = ListFlags { entries: entry == 0, checksum: update.checksum };
-                Start::Update(Announcement { list: transfer, flags })
+                let delete = update.delete.then_some(update.max_delete);
+                Start::Update(Announcement { list: transfer, flags, delete })
             }
             (_, _, from) => Start::Whole(from),
         }
@@ -268,7 +275,7 @@ impl Outgoing {
         if !self.unable.is_empty() || !alone {
             return;
         }
-        self.asking = Some(Asking::new(update.dry_run));
+        self.asking = Some(Asking::new(update));
         // The number of entries says whether every receiver knows them.
         let is_known = !update.checksum && receivers().all(|member| member.list == Some(ListId(list)));
         let entry = if is_known { self.manifest.entries().len() as u32 } else { 0 };
@@ -414,7 +421,8 @@ impl Application<SenderSession> for Outgoing {
 
 /// Minimum message size for the names of these entries.
 pub fn needed_payload(manifest: &Manifest) -> u32 {
-    let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
+    let patterns = manifest.exclude().texts().map(|pattern| 1 + pattern.len());
+    let longest = manifest.entries().iter().map(header_len).chain(patterns).max().unwrap_or(0);
     let signed = if manifest.signing().is_some() { SIGNED_HEADER_LEN } else { 0 };
     u32::try_from(MIN_PAYLOAD.max(longest) + signed).unwrap_or(u32::MAX)
 }

@@ -54,6 +54,11 @@ impl Unstorable {
         ))
     }
 
+    /// Something in its place is kept.
+    pub fn blocked() -> Self {
+        Unstorable("is not stored, because entries that --exclude keeps are in its place".to_owned())
+    }
+
     /// The file system stores it under another name.
     pub fn renamed() -> Self {
         Unstorable("has a name that the file system of this receiver changes".to_owned())

@@ -8,6 +8,7 @@ use carillon_net::Waker;
 use super::arriving::{Completed, Unstored};
 use super::intake::{Intake, Sink};
 use super::signing::{Checks, Signature};
+use super::update::Removed;
 use crate::LocalError;
 
 /// A task for one sender's data.
@@ -47,6 +48,8 @@ pub struct State {
     pub resumed: u64,
     /// Bytes of changed files that were copied from their earlier versions.
     pub copied: u64,
+    /// Entries that were deleted, once it has ended.
+    pub deleted: Option<Removed>,
     /// Total bytes of all files, once announced.
     pub total: Option<u64>,
     /// Files completed.
@@ -110,6 +113,7 @@ impl Taker {
             bytes: intake.bytes(),
             resumed: intake.resumed(),
             copied: intake.copied(),
+            deleted: intake.deleted().filter(|_| intake.result().is_some()).cloned(),
             total: intake.total(),
             files: intake.files(),
             is_short: intake.is_short(),

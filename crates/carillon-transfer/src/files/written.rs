@@ -48,6 +48,12 @@ impl Written {
         self.ids.insert(id(stat));
     }
 
+    /// Returns true if this name leads to an entry of the transfer, on a file system that may take two names for one.
+    pub fn has_other_spelling(&self, directory: BorrowedFd<'_>, name: &[u8]) -> bool {
+        statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| self.exact_device != Some(stat.st_dev) && self.ids.contains(&id(&stat)))
+    }
+
     /// Returns the name of another entry of this transfer to which `path` leads on this file system, if any. `found`
     /// is the metadata of the existing entry at `path`.
     pub fn alias(&self, directory: BorrowedFd<'_>, path: &[u8], found: &Stat) -> Option<Vec<u8>> {

@@ -9,7 +9,7 @@ use carillon_proto::session::{EarlierSessions, JobId, SenderSession};
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
 use crate::Error;
-use crate::files::{Binding, Manifest, Outgoing, needed_payload};
+use crate::files::{Binding, DELETE_DEMAND, Manifest, Outgoing, needed_payload};
 use crate::monitor::Publisher;
 use crate::network::{Bound, random};
 use crate::tally::Tally;
@@ -85,6 +85,13 @@ impl SendOptions {
         config.lanes = self.has_lanes() && may_follow;
         config.total_bytes = manifest.bytes();
         config.asks = self.update.is_some() && may_follow && !stream;
+        if self.update.is_some_and(|update| update.delete) {
+            if !config.asks {
+                return Err(Error::CannotDelete(protocol.name));
+            }
+            manifest.check_complete()?;
+            config.demands.push(DELETE_DEMAND);
+        }
         config.fallback = config.fallback.filter(|_| config.further || config.lanes);
         // Members say then what reaches them.
         endpoint.tolerate_shrinking(config.fallback.is_some());

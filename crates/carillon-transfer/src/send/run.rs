@@ -12,7 +12,7 @@ use super::options::SendOptions;
 use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
 use crate::network::detached;
-use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
+use crate::report::{Deleted, HelperReport, Outcome, ReceiverReport, UnservedReport};
 use crate::report::{Preview, PreviewedReceiver};
 use crate::run_loop::Run;
 use crate::tally::Tally;
@@ -225,6 +225,7 @@ impl<O: Observer> SendRun<O> {
             name: member.name.clone(),
             address: self.address(member.node),
             had: outgoing.presence(member.node),
+            deletes: deletes(outgoing, member.node),
         });
         let nodes: Vec<NodeId> = members.iter().map(|member| member.node).collect();
         Some(Preview { receivers: receivers.collect(), files: outgoing.missing(&nodes) })
@@ -254,6 +255,7 @@ impl<O: Observer> SendRun<O> {
             attached: detached(&member.attached).1.to_owned(),
             bytes: member.bytes,
             had: outgoing.presence(member.node),
+            deletes: deletes(outgoing, member.node),
             repairs: told.then_some(member.repairs),
             loss: standing.path.map(|path| path.total_loss()),
             time: end(member).map(|at| self.since_start(at)),
@@ -269,6 +271,7 @@ impl<O: Observer> SendRun<O> {
             attached: Vec::new(),
             bytes: 0,
             had: None,
+            deletes: None,
             repairs: told.then_some(0),
             loss: None,
             time: None,
@@ -383,6 +386,11 @@ impl<O: Observer> SendRun<O> {
             }
         }
     }
+}
+
+/// Entries that a receiver deletes, if it said so.
+fn deletes(outgoing: &Outgoing, node: NodeId) -> Option<Deleted> {
+    outgoing.deletions(node).map(|deletions| Deleted::new(deletions.count, &deletions.names))
 }
 
 /// Returns true if the protocol attributes repairs to receivers; otherwise only the total counts.

@@ -64,6 +64,9 @@ impl fmt::Display for Record<'_> {
                 write!(f, "{flags}")
             }
             Record::Question { question } => write!(f, "file question {question}"),
+            Record::Delete { limit: None } => f.write_str("file delete"),
+            Record::Delete { limit: Some(limit) } => write!(f, "file delete limit {limit}"),
+            Record::Exclude { pattern } => write!(f, "file exclude {}", Quoted(pattern.as_bytes())),
             Record::Same { index, offset, len } => {
                 write!(f, "file {index} same offset {offset} length {len}")
             }

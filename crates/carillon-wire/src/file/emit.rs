@@ -117,6 +117,14 @@ impl Record<'_> {
                 buf.extend_from_slice(&offset.to_be_bytes());
                 buf.extend_from_slice(&len.to_be_bytes());
             }
+            Record::Delete { limit } => {
+                buf.push(record_type::DELETE);
+                buf.extend_from_slice(&limit.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
+            }
+            Record::Exclude { pattern } => {
+                buf.push(record_type::EXCLUDE);
+                buf.extend_from_slice(pattern.as_bytes());
+            }
             Record::Withdraw { index, reason } => {
                 buf.push(record_type::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -149,6 +157,8 @@ impl Record<'_> {
             Record::Kept { .. } | Record::Question { .. } => KEPT_LEN,
             Record::List { .. } => LIST_LEN,
             Record::Same { .. } => 1 + 4 + 8 + 8,
+            Record::Delete { .. } => 1 + 8,
+            Record::Exclude { pattern } => 1 + pattern.len(),
         }
     }
 }

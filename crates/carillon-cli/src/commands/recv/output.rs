@@ -14,7 +14,7 @@ use crate::delivery::{Human, PlainProgress, Watch, bar_style, notice, print_json
 #[derive(Debug, Default)]
 pub(super) struct Names {
     first: Vec<String>,
-    more: u64,
+    pub more: u64,
 }
 
 impl Names {

@@ -38,6 +38,7 @@ use crate::delivery::{NetworkArgs, seconds};
   tail -f log | carillon send - --stream      live, line by line
   feed | carillon send - --stream --unordered live, no message waits for a lost one
   carillon send --update --expect a,b site/   only what a or b is missing
+  carillon send --update --delete site/       and without what is no longer here (recv --allow-delete)
   carillon send --exclude '*.o' --exclude '/.git/' src   a tree without these
   find . -name '*.jpg' -print0 | carillon send --files-from - .
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
@@ -193,6 +194,13 @@ pub struct Args {
     /// Compare files by digest, not by size and time.
     #[arg(long, requires = "update", help_heading = "Updates")]
     checksum: bool,
+    /// Delete what receivers have beyond the directories that are sent, once everything else has arrived. Receivers
+    /// must permit it (`recv --allow-delete`), and keep entries that match --exclude.
+    #[arg(long, requires = "update", conflicts_with = "files_from", help_heading = "Updates")]
+    delete: bool,
+    /// Let receivers fail, and change nothing, that would delete more than N entries.
+    #[arg(long, value_name = "N", requires = "delete", help_heading = "Updates")]
+    max_delete: Option<u64>,
     /// Show what would be sent to which receiver, and send nothing.
     #[arg(long, requires = "update", help_heading = "Updates")]
     pub(super) dry_run: bool,
@@ -349,7 +357,12 @@ impl Args {
         options.join_timeout = self.join_timeout;
         options.slow = self.slow;
         options.rounds = self.rounds;
-        options.update = self.update.then_some(Update { checksum: self.checksum, dry_run: self.dry_run });
+        options.update = self.update.then_some(Update {
+            checksum: self.checksum,
+            dry_run: self.dry_run,
+            delete: self.delete,
+            max_delete: self.max_delete,
+        });
         if self.update && self.paths.iter().any(|path| path.as_os_str() == "-") {
             bail!("--update: the standard input cannot be compared with what receivers have");
         }

@@ -5,15 +5,17 @@ use std::time::Duration;
 use carillon_net::Endpoint;
 use carillon_proto::session::{MemberOutcome, MemberRole, SenderPhase};
 use carillon_transfer::files::{Presence, shown, shown_path};
-use carillon_transfer::{Outcome, Path, Preview, ReceiverReport, SendEvent, SendReport, SendRun};
+use carillon_transfer::{
+    Deleted, Outcome, Path, Preview, ReceiverReport, SendEvent, SendReport, SendRun,
+};
 use serde_json::{Value, json};
 
 use super::args::Args;
 use crate::commands::sender_notices::SenderNotices;
 use crate::delivery::{
-    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, does_not_wait,
-    followed_out_json, host, is_text_terminal, notice, outcome_text, print_json, print_table, say_skip_count,
-    seal_drops_json, skipped_json, with_path,
+    Human, NO_RECEIVER_LIST, OPEN, PlainProgress, Rate, SenderBars, Ticker, Watch, deleted_json,
+    does_not_wait, followed_out_json, host, is_text_terminal, notice, outcome_text, print_json, print_table,
+    say_skip_count, seal_drops_json, skipped_json, with_path,
 };
 use crate::exit::JobFailed;
 
@@ -373,7 +375,7 @@ impl<'a> Report<'a> {
                 one.repairs.map_or_else(|| "-".to_owned(), |repairs| repairs.to_string()),
                 time.unwrap_or_else(|| "-".to_owned()),
                 format!("{:.2} s", one.waited.as_secs_f64()),
-                outcome_text(&one.outcome),
+                outcome_text(&one.outcome) + &deleted_text(one),
             ]
         }));
         if report.more_missing > 0 {
@@ -427,6 +429,7 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "sends": one.sends,
         "bytes": one.bytes,
         "had": one.had.map(had_json),
+        "deleted": one.deletes.as_ref().filter(|_| one.outcome == Outcome::Verified).map(deleted_json),
         "repairs": one.repairs,
         "loss": one.loss,
         "goodput_bps": one.goodput(),
@@ -460,6 +463,15 @@ fn path_text(path: Option<Path>) -> String {
     }
 }
 
+/// Part of a row about deleted entries.
+fn deleted_text(one: &ReceiverReport) -> String {
+    match &one.deletes {
+        Some(Deleted { count: 1.., .. }) if one.outcome != Outcome::Verified => String::new(),
+        Some(Deleted { count: count @ 1.., .. }) => format!(", {count} deleted"),
+        _ => String::new(),
+    }
+}
+
 fn had_json(had: Presence) -> Value {
     json!({
         "files": had.files,
@@ -474,7 +486,14 @@ pub fn print_preview(preview: &Preview, json: bool) -> anyhow::Result<()> {
     if json {
         let receivers = preview.receivers.iter();
         let receivers: Vec<_> = receivers
-            .map(|one| json!({ "name": one.name, "address": one.address, "had": one.had.map(had_json) }))
+            .map(|one| {
+                json!({
+                    "name": one.name,
+                    "address": one.address,
+                    "had": one.had.map(had_json),
+                    "deletes": one.deletes.as_ref().map(deleted_json),
+                })
+            })
             .collect();
         let files = preview.files.iter().map(|(path, bytes, to)| {
             let names: Vec<&str> = to.iter().map(|&index| preview.receivers[index].name.as_str()).collect();
@@ -501,6 +520,11 @@ pub fn print_preview(preview: &Preview, json: bool) -> anyhow::Result<()> {
             ),
             None => println!("{name} cannot say what it has: everything would be sent"),
         }
+    }
+    for one in &preview.receivers {
+        let Some(deletes) = one.deletes.as_ref().filter(|deletes| deletes.count > 0) else { continue };
+        deletes.paths.iter().for_each(|path| println!("{} deletes {}", shown(&one.name), shown_path(path)));
+        println!("{} deletes {} entries", host(&one.name, one.address), deletes.count);
     }
     println!("dry run: nothing was sent");
     Ok(())

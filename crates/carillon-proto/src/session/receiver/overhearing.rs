@@ -10,6 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::session::Invite;
 
+use super::super::demands;
 use super::ReceiverSession;
 use crate::session::{bounds, observed};
 
@@ -106,7 +107,8 @@ impl ReceiverSession {
         }
         let mut config = Config::defaults(entry.parameters);
         // Settings for overhearing come last, so that they override the sender's.
-        for (key, value) in invite.settings.pairs().chain(overheard_with.iter().copied()) {
+        let own = demands::protocol_settings(&invite.settings);
+        for (key, value) in own.chain(overheard_with.iter().copied()) {
             config.set(entry.parameters, key, value).ok()?;
         }
         bounds::cut(entry, &mut config, self.config.bit_rate);

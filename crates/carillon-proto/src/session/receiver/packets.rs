@@ -6,6 +6,7 @@ use carillon_core::{
 };
 use carillon_wire::session::{Body, Cookie, Invite, MemberRole, Packet, RefuseReason, State, Terms};
 
+use super::super::demands;
 use super::failure::ReceiverFailure;
 use super::outbox::Pending;
 use super::peers::{Peers, one_sender};
@@ -269,7 +270,8 @@ impl ReceiverSession {
             return Err(format!("messages of {max} bytes do not fit the receive buffer of {buffer} bytes"));
         }
         let mut config = Config::defaults(entry.parameters);
-        for (key, value) in invite.settings.pairs() {
+        demands::check(&invite.settings, &self.config.demands)?;
+        for (key, value) in demands::protocol_settings(&invite.settings) {
             config.set(entry.parameters, key, value).map_err(|error| error.to_string())?;
         }
         // The settings may be forged. `set` has checked their ranges, and times are bounded here.

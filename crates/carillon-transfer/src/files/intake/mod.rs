@@ -411,8 +411,12 @@ impl Intake {
                     self.stage = Stage::Contents(open);
                     return Err(problem);
                 }
+                let cleared = self.clear()?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                let (completed, spare) = open.close(target, &mut self.position, digest)?;
+                let (completed, spare) = match cleared {
+                    Ok(()) => open.close(target, &mut self.position, digest)?,
+                    Err(reason) => open.leave(&reason),
+                };
                 self.spare = Some(spare);
                 match completed {
                     Ok(completed) => self.complete(completed, sink),
@@ -477,10 +481,11 @@ impl Intake {
                 if let Some(descent) = &mut self.position {
                     descent.finish().map_err(ours)?;
                 }
-                return match self.missing.text() {
-                    None => Ok(true),
-                    Some(text) => Err(refused(&text)),
-                };
+                if let Some(text) = self.missing.text() {
+                    return Err(refused(&text));
+                }
+                self.delete(sink)?;
+                return Ok(true);
             }
             (stage, record) => {
                 self.stage = stage;

@@ -40,6 +40,13 @@ impl Sink {
         }
     }
 
+    /// Permits senders to delete entries of the directory.
+    pub fn permit_deleting(&mut self, deletes: bool) {
+        if let Sink::Files(target) = self {
+            target.permit_deleting(deletes);
+        }
+    }
+
     /// Identity of the list of the last complete update, zero without one; `None` if this is not a directory, which
     /// alone can be updated.
     pub fn list(&self) -> Option<ListId> {

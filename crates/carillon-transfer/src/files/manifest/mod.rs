@@ -21,7 +21,7 @@ use super::contents::Stamp;
 use super::feed::Feed;
 use super::names::{shown_name, shown_path};
 use super::signing::{Signing, SigningKey};
-use super::skipped::Skipped;
+use super::skipped::{SkipReason, Skipped};
 use super::stdin::{Input, read_lines};
 use crate::LocalError;
 
@@ -270,6 +270,21 @@ impl Manifest {
             (None, _) => Ok(self),
             (Some(first), 0) => Err(anyhow!("{first} (one entry of the tree)").into()),
             (Some(first), more) => Err(anyhow!("{first} (and {more} more entries of the tree)").into()),
+        }
+    }
+
+    /// Refuses a manifest from which entries are left out because they cannot be read or named. Receivers would delete
+    /// their copies of them.
+    pub(crate) fn check_complete(&self) -> Result<(), LocalError> {
+        let lost = |skipped: &&Skipped| {
+            matches!(skipped.reason, SkipReason::Unreadable(_) | SkipReason::Path | SkipReason::Incomplete)
+        };
+        match self.skipped.iter().find(lost) {
+            None => Ok(()),
+            Some(first) => {
+                let text = "--delete would delete it at the receivers: leave it out with --exclude";
+                Err(anyhow!("{first}, and {text}").into())
+            }
         }
     }
 

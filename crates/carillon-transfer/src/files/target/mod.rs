@@ -284,6 +284,11 @@ impl Folder {
         self.replaced.extend(names);
     }
 
+    /// Returns true if this name leads to an entry of the transfer with another spelling.
+    pub(super) fn has_other_spelling(&self, directory: BorrowedFd<'_>, name: &[u8]) -> bool {
+        self.written.has_other_spelling(directory, name)
+    }
+
     /// Stores the list of a complete update.
     pub(super) fn write_list(&mut self, comparison: &Comparison) {
         let part = part_name(b"list", next(&mut self.number));

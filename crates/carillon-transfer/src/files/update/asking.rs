@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use carillon_core::{Duration, NodeId, Time};
 use carillon_proto::session::{Member, MemberOutcome, SenderSession};
+use carillon_wire::deletions::Deletions;
 use carillon_wire::file::SUBTREE_BYTES;
 use carillon_wire::holdings::{Holding, Holdings};
 
 use super::super::manifest::{Kind, Manifest};
-use super::{Asked, Plan, Presence, is_described};
+use super::{Asked, DELETIONS_QUESTION, Plan, Presence, Update, is_described};
 
 /// Collects the answers.
 #[derive(Debug, Default)]
@@ -24,12 +25,21 @@ pub(in crate::files) struct Asking {
     pub common: u64,
     /// True if no question follows.
     pub is_last: bool,
+    /// True if QUESTION 3 follows, and its answers.
+    deletes: bool,
+    deletions: BTreeMap<NodeId, Deletions>,
 }
 
 impl Asking {
-    /// Begins; the answers of single receivers are kept if `keeps` is set.
-    pub fn new(keeps: bool) -> Self {
-        Asking { states: keeps.then(BTreeMap::new), ..Asking::default() }
+    /// Begins an update; the answers of single receivers are kept for a preview.
+    pub fn new(update: Update) -> Self {
+        let states = update.dry_run.then(BTreeMap::new);
+        Asking { states, deletes: update.delete, ..Asking::default() }
+    }
+
+    /// Entries that a receiver deletes, if it said so.
+    pub fn deletions(&self, node: NodeId) -> Option<&Deletions> {
+        self.deletions.get(&node)
     }
 
     /// Answer of a receiver to QUESTION 1, if it was kept.
@@ -68,6 +78,15 @@ impl Asking {
             return None;
         }
         self.asked = None;
+        if question == DELETIONS_QUESTION {
+            for member in &members {
+                let answer = session.holdings(member.node, question);
+                let answer = answer.and_then(|bytes| Deletions::parse(bytes).ok());
+                self.deletions.extend(answer.map(|deletions| (member.node, deletions)));
+            }
+            self.is_last = true;
+            return Some(Plan::Deletions);
+        }
         let mut combined = vec![Holding::Same; items];
         for member in &members {
             let answer =
@@ -99,7 +118,7 @@ impl Asking {
             }
         }
         if question > 1 {
-            self.is_last = true;
+            self.is_last = !self.deletes;
             let parts = combined.iter().filter(|holding| **holding == Holding::Same).count() as u64;
             self.common += parts * SUBTREE_BYTES;
             return Some(Plan::Parts(combined.iter().map(|holding| *holding == Holding::Same).collect()));
@@ -115,7 +134,8 @@ impl Asking {
         }
         let same = combined.iter().zip(sizes()).filter(|(holding, _)| **holding == Holding::Same);
         self.common = same.map(|(_, size)| size).sum();
-        self.is_last = !combined.iter().zip(sizes()).any(|(holding, size)| is_described(*holding, size));
+        self.is_last = !self.deletes
+            && !combined.iter().zip(sizes()).any(|(holding, size)| is_described(*holding, size));
         Some(Plan::Entries(combined))
     }
 }
@@ -149,7 +169,7 @@ fn presence(manifest: &Manifest, states: &[Holding]) -> Presence {
 fn answer_time(manifest: &Manifest, question: u32) -> Duration {
     let entries = manifest.entries().len() as u32;
     let bytes = Duration::from_secs(manifest.bytes().unwrap_or(0) / MIN_HASH_RATE);
-    let looks = if question == 1 { MAX_LOOK_TIME * entries } else { Duration::ZERO };
+    let looks = if question != 2 { MAX_LOOK_TIME * entries } else { Duration::ZERO };
     MIN_ANSWER_TIME + looks + bytes
 }
 

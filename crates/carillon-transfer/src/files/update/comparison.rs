@@ -12,6 +12,7 @@ use carillon_wire::holdings::{Holding, HoldingsWriter};
 use rustix::fs::Stat;
 
 use super::super::contents::READ_BYTES;
+use super::deleting::Deletion;
 use super::lookup::{Lookup, is_file};
 use super::reading::hash_file;
 
@@ -25,6 +26,8 @@ pub(in crate::files) struct Comparison {
     bytes: usize,
     /// Number of the last question.
     pub question: u32,
+    /// Request to delete what is not listed.
+    pub deletion: Option<Box<Deletion>>,
     pub lookup: Lookup,
     /// Answer to QUESTION 2 so far, and the number of its items.
     parts: HoldingsWriter,
@@ -80,6 +83,7 @@ impl Comparison {
             entries: Vec::new(),
             bytes: 0,
             question: 0,
+            deletion: None,
             lookup,
             parts: HoldingsWriter::new(HoldingsPart::MAX_TOTAL as usize),
             items: 0,

@@ -8,6 +8,7 @@
 
 mod asking;
 mod comparison;
+mod deleting;
 mod lookup;
 mod reading;
 mod receiving;
@@ -22,6 +23,7 @@ use carillon_wire::holdings::Holding;
 
 pub(super) use asking::Asking;
 pub(super) use comparison::Comparison;
+pub use deleting::Removed;
 pub(super) use lookup::Lookup;
 pub(super) use stored_list::{identity as list_identity, is_list, write as write_list};
 
@@ -34,6 +36,10 @@ pub struct Update {
     pub checksum: bool,
     /// Only asks what each receiver is missing, and sends nothing.
     pub dry_run: bool,
+    /// Deletes what receivers have beyond the sender's directories, where they permit it.
+    pub delete: bool,
+    /// Maximum number of entries that a receiver deletes; one that would delete more fails and changes nothing.
+    pub max_delete: Option<u64>,
 }
 
 /// Files and bytes that a receiver had before an update.
@@ -54,6 +60,8 @@ pub struct Presence {
 pub struct Announcement {
     pub list: TransferId,
     pub flags: ListFlags,
+    /// Limit of deletions, if receivers delete.
+    pub delete: Option<Option<u64>>,
 }
 
 /// A question that waits for answers.
@@ -72,6 +80,8 @@ pub enum Plan {
     Entries(Vec<Holding>),
     /// Answer to QUESTION 2: each described part that every receiver has.
     Parts(Vec<bool>),
+    /// Answer to QUESTION 3: each receiver knows what it will delete.
+    Deletions,
 }
 
 /// Step of an update before the files.
@@ -79,6 +89,10 @@ pub enum Plan {
 pub(super) enum Phase {
     /// LIST.
     List,
+    /// DELETE.
+    Delete,
+    /// A pattern of entries that stay.
+    Exclude(usize),
     /// An entry of the list.
     Entry(usize),
     /// A question.
@@ -134,6 +148,12 @@ impl Updating {
 pub(super) fn is_described(holding: Holding, size: u64) -> bool {
     holding == Holding::Other && size >= SUBTREE_BYTES
 }
+
+/// Demand on receivers in an update that deletes.
+pub(crate) const DELETE_DEMAND: &str = "delete";
+
+/// Number of the question what receivers will delete.
+pub(super) const DELETIONS_QUESTION: u32 = 3;
 
 /// Maximum number of SUBTREEs in a message of a description, as each costs a receiver the hashing of 4 MiB.
 pub(super) const MAX_SUBTREES: usize = 16;

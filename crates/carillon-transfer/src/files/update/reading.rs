@@ -15,7 +15,7 @@ use super::super::manifest::Kind;
 use super::super::reader::{Notes, Reader, Stage, Step, header_len, pack};
 use super::super::times;
 use super::super::tree::Tree;
-use super::{Asked, Description, MAX_SUBTREES, Phase, Plan, is_described};
+use super::{Announcement, Asked, DELETIONS_QUESTION, Description, MAX_SUBTREES, Phase, Plan, is_described};
 
 impl Reader {
     /// Adds the next record of an update before the files.
@@ -25,8 +25,26 @@ impl Reader {
         match phase {
             Phase::List => {
                 let record = Record::List { list: announcement.list, flags: announcement.flags };
-                let next = if announcement.flags.entries { Phase::Entry(0) } else { Phase::Question(1) };
+                let next = announcement.delete.map_or(announcement.after_list(), |_| Phase::Delete);
                 Ok(pack(&mut self.packer, &record, || self.stage = Stage::Update(next)))
+            }
+            Phase::Delete => {
+                let record = Record::Delete { limit: announcement.delete.flatten() };
+                Ok(pack(&mut self.packer, &record, || {
+                    self.listing.add(&record);
+                    self.stage = Stage::Update(Phase::Exclude(0));
+                }))
+            }
+            Phase::Exclude(at) => {
+                let manifest = self.manifest.clone();
+                let Some(pattern) = manifest.exclude().texts().nth(at) else {
+                    return self.turn_to(announcement.after_list());
+                };
+                let record = Record::Exclude { pattern };
+                Ok(pack(&mut self.packer, &record, || {
+                    self.listing.add(&record);
+                    self.stage = Stage::Update(Phase::Exclude(at + 1));
+                }))
             }
             Phase::Entry(at) if at >= self.manifest.entries().len() => self.turn_to(Phase::Question(1)),
             Phase::Entry(at) => self.list_entry(at),
@@ -81,12 +99,21 @@ impl Reader {
         let Stage::Update(Phase::Await(question)) = self.stage else { return };
         let Some(update) = &mut self.update else { return };
         let Some(plan) = notes.plan.take() else {
-            let items = if question == 1 { self.manifest.entries().len() } else { update.items.len() };
+            let items = match question {
+                1 => self.manifest.entries().len(),
+                DELETIONS_QUESTION => 0,
+                _ => update.items.len(),
+            };
             notes.asked = Some(Asked { question, items });
             return;
         };
-        self.stage = Stage::Entry(0);
+        let asks_again = update.announcement.delete.is_some() && question != DELETIONS_QUESTION;
+        self.stage = match asks_again {
+            true => Stage::Update(Phase::Question(DELETIONS_QUESTION)),
+            false => Stage::Entry(0),
+        };
         match plan {
+            Plan::Deletions => {}
             Plan::Entries(entries) => {
                 let sizes = self.manifest.entries().iter().map(|entry| entry.size());
                 let holdings = entries.iter().copied().zip(sizes).enumerate();
@@ -240,6 +267,13 @@ impl Reader {
         self.packed += SUBTREE_BYTES;
         self.read += SUBTREE_BYTES;
         Ok(Step::More)
+    }
+}
+
+impl Announcement {
+    /// Phase behind LIST and the request to delete.
+    fn after_list(&self) -> Phase {
+        if self.flags.entries { Phase::Entry(0) } else { Phase::Question(1) }
     }
 }
 

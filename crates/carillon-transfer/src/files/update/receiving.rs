@@ -13,8 +13,9 @@ use super::super::problem::{Problem, damaged, in_order, ours, refused, relative,
 use super::super::target::{Folder, Target};
 use super::super::times::Attributes;
 use super::comparison::{Comparison, ListedKind};
+use super::deleting::Deletion;
 use super::lookup::Lookup;
-use super::stored_list;
+use super::{DELETIONS_QUESTION, stored_list};
 
 impl Intake {
     /// Handles a record that only updates have. Returns false if it is another one.
@@ -55,6 +56,26 @@ impl Intake {
                     return Err(damaged(format!("the list is incomplete: digest {index} is out of turn")));
                 }
                 self.look(sink, index, Some(digest))?;
+            }
+            (Some(comparison), Record::Delete { limit })
+                if comparison.question == 0
+                    && comparison.entries.is_empty()
+                    && comparison.deletion.is_none() =>
+            {
+                if !matches!(sink, Sink::Files(Target::Directory(folder)) if folder.permits_deleting()) {
+                    return Err(refused("the sender may not delete files of this receiver"));
+                }
+                comparison.deletion = Some(Box::new(Deletion::new(limit)));
+            }
+            (Some(comparison), Record::Exclude { pattern })
+                if comparison.question == 0
+                    && comparison.entries.is_empty()
+                    && let Some(deletion) = &mut comparison.deletion =>
+            {
+                deletion.keep(pattern).map_err(|text| refused(&text))?;
+            }
+            (Some(_), Record::Question { question: DELETIONS_QUESTION }) if between => {
+                self.plan_deletions(sink)?;
             }
             (Some(comparison), Record::Question { question: 1 }) if comparison.question == 0 => {
                 self.answer_entries(sink)?;
@@ -263,11 +284,24 @@ impl Intake {
 
     /// Completes the entries up to this one: all of them are here, or are made from the list.
     fn advance(&mut self, to: u32, sink: &mut Sink) -> Result<(), Problem> {
+        let over = self.comparison.as_ref().and_then(|comparison| comparison.deletion.as_ref()?.refusal());
+        if let Some(refusal) = over {
+            return Err(refused(&refusal));
+        }
         while self.entries < to {
             let (index, Some(comparison)) = (self.entries, &mut self.comparison) else { return Ok(()) };
             let Some(entry) = comparison.entries.get(index as usize) else {
                 return Err(damaged(format!("the list has no entry {index}")));
             };
+            if !matches!(entry.kind, ListedKind::File { .. })
+                && let Some(deletion) = &mut comparison.deletion
+                && let Err(reason) = deletion.clear(&mut comparison.lookup, index)?
+            {
+                let name = entry.name.clone();
+                self.unstored(relative(&name)?, &reason, 0)?;
+                self.next_entry(sink);
+                continue;
+            }
             let Sink::Files(target) = sink else { return Err(refused("files come")) };
             let (name, mode, modified) = (entry.name.clone(), entry.mode, entry.modified);
             let (path, attributes) = (relative(&name)?, Attributes { mode, modified });

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use carillon_core::{Bytes, Rng, Seeds};
 use carillon_net::Waker;
+use carillon_wire::deletions::Deletions;
 use carillon_wire::file::{ListFlags, Record, SUBTREE_BYTES, records};
 use carillon_wire::holdings::{Holding, Holdings};
 
@@ -19,7 +20,7 @@ use super::super::signing::Binding;
 use super::super::target::Target;
 use super::super::worker_queue::Found;
 use super::asking::worst;
-use super::{Announcement, Plan, Update};
+use super::{Announcement, DELETIONS_QUESTION, Plan, Update};
 
 const PART_LEN: usize = SUBTREE_BYTES as usize;
 
@@ -51,9 +52,13 @@ fn update_until(
     let mut intakes: Vec<Intake> = out.iter().map(|_| Intake::new("s".to_owned(), None, false)).collect();
     let list = manifest.id().expect("files");
     let is_known = sinks.iter().all(|sink| sink.list().is_some_and(|known| known.0 == list));
-    sinks.iter_mut().for_each(|sink| _ = sink.reached(false));
+    for sink in &mut sinks {
+        sink.permit_deleting(options.delete);
+        let _ = sink.reached(false);
+    }
     let flags = ListFlags { entries: !is_known || options.checksum, checksum: options.checksum };
-    let start = Start::Update(Announcement { list, flags });
+    let delete = options.delete.then_some(options.max_delete);
+    let start = Start::Update(Announcement { list, flags, delete });
     let entries = manifest.entries().len() as u32;
     let mut offer = Vec::new();
     Record::Offer { entries, bytes: manifest.bytes() }.emit(&mut offer);
@@ -80,6 +85,10 @@ fn update_until(
                 assert_eq!(question, asked.question);
                 sent += answer.len();
                 any = true;
+                if question == DELETIONS_QUESTION {
+                    Deletions::parse(&answer).expect("an answer");
+                    continue;
+                }
                 let answer = Holdings::parse(&answer).expect("an answer");
                 for (all, one) in all.iter_mut().zip(answer.states(asked.items)) {
                     *all = worst(*all, one);
@@ -89,6 +98,7 @@ fn update_until(
                 disturb(asked.question);
                 ahead.go_on(match asked.question {
                     1 => Plan::Entries(all),
+                    DELETIONS_QUESTION => Plan::Deletions,
                     _ => Plan::Parts(all.into_iter().map(|holding| holding == Holding::Same).collect()),
                 });
             }
@@ -343,6 +353,91 @@ fn random_trees_are_equal_after_an_update() {
     }
 }
 
+/// Changes a tree at random, with every kind of change of types, and links to a directory outside.
+fn twist(root: &Path, outside: &Path, rng: &mut Rng, steps: u64) {
+    let names =
+        ["a", "a/b", "a/b/c", "A", "d", "d/a", "d/e", "d/e/a", "d/e/f/g", "é", "e\u{301}", "x", "y", "y/z"];
+    for _ in 0..steps {
+        let path = root.join(names[rng.below(names.len() as u64) as usize]);
+        let remove = |path: &Path| match path.is_dir() && !path.is_symlink() {
+            true => _ = fs::remove_dir_all(path),
+            false => _ = fs::remove_file(path),
+        };
+        // Nothing is written through a link here, nor below a file.
+        for above in path.ancestors().skip(1).take_while(|above| *above != root) {
+            if above.is_symlink() || above.is_file() {
+                remove(above);
+            }
+        }
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        match rng.below(8) {
+            0 | 1 => remove(&path),
+            2 => {
+                remove(&path);
+                symlink(if rng.chance(0.5) { "nowhere" } else { "a" }, &path).expect("a link");
+            }
+            // The sender's tree has no links that lead out.
+            3 if root.ends_with("out/site") => {
+                remove(&path);
+                symlink(outside, &path).expect("a link");
+            }
+            4 => {
+                let other = root.join(names[rng.below(names.len() as u64) as usize]);
+                if !other.starts_with(&path) && other.parent().is_some_and(Path::is_dir) && !other.exists() {
+                    _ = fs::rename(&path, &other);
+                }
+            }
+            5 if !path.is_dir() => {
+                remove(&path);
+                fs::create_dir(&path).expect("a directory");
+            }
+            _ if path.is_dir() && !path.is_symlink() && rng.chance(0.7) => {}
+            _ => {
+                remove(&path);
+                let len = [10, 1000, 300_000, 5 << 20][rng.below(40).min(3) as usize];
+                fs::write(&path, bytes(&rng.bits().to_string(), len)).expect("a file");
+            }
+        }
+    }
+}
+
+#[test]
+fn random_trees_are_equal_after_an_update_that_deletes() {
+    let (mut deleted, mut cut) = (0, 0);
+    for case in 0..60 {
+        let mut rng = Seeds::new(case).stream("delete");
+        let places = Places::new();
+        let (outside, out) = (places.out("outside"), places.out("out"));
+        fs::create_dir(&outside).expect("a directory");
+        fs::write(outside.join("a"), b"not the sender's").expect("a file");
+        fs::write(places.source().join("begins"), b"begins").expect("a file");
+        twist(&places.source(), &outside, &mut rng, 30);
+        settle();
+        let options = Update { delete: true, checksum: rng.chance(0.3), ..Update::default() };
+        let first = update(&places.source(), &[&out], options, |_| {});
+        assert_eq!(first.results, [Ok(())], "case {case}");
+        twist(&places.source(), &outside, &mut rng, 20);
+        twist(&out.join("site"), &outside, &mut rng, 30);
+        fs::write(out.join("own"), b"beside the site").expect("a file");
+        settle();
+        let (before, expected) = (tree(&out).len(), tree(&places.source()));
+        // A receiver that dies in between begins again.
+        if rng.chance(0.5) {
+            let messages = rng.below(40) as usize;
+            cut += update_until(&places.source(), &[&out], options, messages, &mut |_| {}).results.len();
+        }
+        let second = update(&places.source(), &[&out], options, |_| {});
+        assert_eq!(second.results, [Ok(())], "case {case}");
+        let came = tree(&out.join("site"));
+        assert!(came == expected, "case {case}: {:?} and {:?}", came.keys(), expected.keys());
+        deleted += before.saturating_sub(came.len());
+        assert_eq!(fs::read(out.join("own")).expect("it stays"), b"beside the site");
+        assert_eq!(tree(&outside).len(), 1, "case {case}");
+        assert_eq!(fs::read(outside.join("a")).expect("it stays"), b"not the sender's");
+    }
+    assert!(deleted > 60 && cut > 20, "{deleted} deleted, {cut} cut");
+}
+
 #[test]
 fn records_out_of_turn_are_refused() {
     let places = Places::new();
@@ -360,7 +455,9 @@ fn records_out_of_turn_are_refused() {
     let link = Record::Link { index: 1, target: b"../../etc", path: path("l") };
     let offer = Record::Offer { entries: 1, bytes: Some(9) };
     let offer_two = Record::Offer { entries: 2, bytes: Some(9) };
-    let cases: [&[Record<'_>]; 11] = [
+    let (delete, three) = (Record::Delete { limit: None }, Record::Question { question: 3 });
+    let exclude = Record::Exclude { pattern: "[" };
+    let cases: [&[Record<'_>]; 17] = [
         &[offer, list, two],
         &[offer, list, one],
         &[offer, list, file(1, path("x"))],
@@ -373,9 +470,17 @@ fn records_out_of_turn_are_refused() {
         &[offer, list, file(0, path("x")), one, two, two],
         &[offer, list, list],
         &[offer_two, list, file(0, path("x")), link, one, file(0, path("x")), end],
+        // Deletions without a request, twice, too late, without their question, or with a bad pattern.
+        &[offer, list, file(0, path("x")), one, three],
+        &[offer, list, delete, delete],
+        &[offer, list, file(0, path("x")), delete],
+        &[offer, list, delete, file(0, path("x")), three],
+        &[offer, list, delete, exclude, file(0, path("x")), one, three],
+        &[offer, list, exclude],
     ];
     for (case, records) in cases.into_iter().enumerate() {
         let mut sink = Sink::Files(Target::directory(&out, true).expect("a directory"));
+        sink.permit_deleting(true);
         let mut intake = Intake::new("s".to_owned(), None, false);
         for record in records {
             let mut message = Vec::new();
