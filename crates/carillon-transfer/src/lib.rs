@@ -158,7 +158,9 @@ pub use carillon_net::{Key, KeyError, KeyFile, Path, SubscriptionState, Waker};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
-pub use files::{Exclude, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, VerifyingKey};
+pub use files::{
+    Arrived, Exclude, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, VerifyingKey,
+};
 pub use follow::{Follower, NetworkChange};
 pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};

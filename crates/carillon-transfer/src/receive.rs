@@ -1,5 +1,7 @@
 //! The receiving end of a transfer.
 
+mod builder;
+
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
@@ -16,7 +18,8 @@ use carillon_proto::session::{
 
 use crate::end::End;
 use crate::files::{
-    DELETE_DEMAND, Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust, VerifyingKey,
+    DELETE_DEMAND, Finish, Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust,
+    VerifyingKey,
 };
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
@@ -94,6 +97,11 @@ pub struct ReceiveOptions {
     pub history: Option<PathBuf>,
     /// Accepts transfers that were signed before an accepted one.
     pub allow_older: bool,
+    /// Function that is called when everything has arrived and is verified, before the sender learns of it. Its error
+    /// is that of the transfer. The sender waits a minute for it, with its default timeout.
+    pub finish: Option<Finish>,
+    /// Writes everything to the disk before the transfer counts as verified.
+    pub sync: bool,
     /// Lets senders delete files of the directory that they do not have (`send --delete`).
     pub allow_delete: bool,
     /// Sends nothing, and accepts senders that do not wait for receivers
@@ -120,6 +128,8 @@ impl Default for ReceiveOptions {
             trust: Vec::new(),
             history: None,
             allow_older: false,
+            finish: None,
+            sync: false,
             allow_delete: false,
             one_way: false,
             returning: None,
@@ -130,89 +140,6 @@ impl Default for ReceiveOptions {
 }
 
 impl End<ToReceive> {
-    /// Replaces files that exist.
-    #[must_use]
-    pub fn overwrite(mut self) -> Self {
-        self.what.overwrite = true;
-        self
-    }
-
-    /// Lets senders delete files that they do not have, below the directories that they send.
-    #[must_use]
-    pub fn allow_delete(mut self) -> Self {
-        self.what.options.allow_delete = true;
-        self
-    }
-
-    /// Sets the silence after which it abandons the sender. Default: 5 s.
-    #[must_use]
-    pub fn timeout(mut self, time: Duration) -> Self {
-        self.what.options.timeout = time;
-        self
-    }
-
-    /// Attaches at most 256 bytes that the sender's program receives in
-    /// [`SendEvent::Joined`](crate::SendEvent::Joined). Without a key any host on the network can read them.
-    #[must_use]
-    pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.what.options.attached = bytes.into();
-        self
-    }
-
-    /// Accepts only files signed with this key or another key named by this method ([`End::sign`]). Unsigned data
-    /// never gets a final file name.
-    #[must_use]
-    pub fn trust(mut self, key: VerifyingKey) -> Self {
-        self.what.options.trust.push(key);
-        self
-    }
-
-    /// Stores the signing times of accepted transfers in this file and refuses older transfers of the same name.
-    /// Without a file the check covers only the transfers of this process.
-    #[must_use]
-    pub fn history(mut self, path: impl Into<PathBuf>) -> Self {
-        self.what.options.history = Some(path.into());
-        self
-    }
-
-    /// Accepts transfers that were signed before an accepted one.
-    #[must_use]
-    pub fn allow_older(mut self) -> Self {
-        self.what.options.allow_older = true;
-        self
-    }
-
-    /// Accepts only the sender of this name, or others named by this method. Names are not authenticated; use
-    /// [`trust`](Self::trust) against forgery.
-    #[must_use]
-    pub fn listening_to(mut self, sender: impl Into<String>) -> Self {
-        self.what.options.from.insert(sender.into());
-        self
-    }
-
-    /// Serves as a designated receiver, if the protocol has helpers and the sender permits it ([`End::helpers`]);
-    /// otherwise only receives.
-    #[must_use]
-    pub fn helping(mut self) -> Self {
-        self.what.options.helps = true;
-        self
-    }
-
-    /// Sends nothing and accepts senders that do not wait for receivers ([`End::silent_receivers`]), for links
-    /// without a return path. Such senders are authenticated only by [`trust`](Self::trust).
-    #[must_use]
-    pub fn one_way(mut self) -> Self {
-        self.what.options.one_way = true;
-        self
-    }
-
-    /// Sends snapshots of the receiver and its senders to this monitor, a few times a second.
-    #[must_use]
-    pub fn monitor(mut self, monitor: Monitor) -> Self {
-        self.what.options.monitor = Some(monitor);
-        self
-    }
-
     /// Receives in this thread and returns the report.
     pub fn run(self) -> Result<ReceiveReport, Error> {
         self.go(&AbortSignal::default(), &EventSink::silent())
@@ -347,6 +274,7 @@ impl ReceiveOptions {
         let reached = sink.reached(!self.trust.is_empty());
         config.list = sink.list().filter(|_| !self.one_way);
         sink.permit_deleting(self.allow_delete);
+        sink.sync_at_end(self.sync);
         let deletes = self.allow_delete && matches!(sink, Sink::Files(Target::Directory(_)));
         config.demands = vec![Demand { name: DELETE_DEMAND, refusal: (!deletes).then_some(NO_DELETING) }];
         config.resumes = reached.is_some();
@@ -359,7 +287,7 @@ impl ReceiveOptions {
         let (keys, history) = (self.trust.clone(), self.history.clone());
         let trust = Trust { keys, history, allow_older: self.allow_older };
         trust.check()?;
-        incoming = incoming.trust(trust, group);
+        incoming = incoming.trust(trust, group).finishing(self.finish.clone());
         if self.tell_files {
             incoming = incoming.keep_completed();
         }

@@ -1,6 +1,7 @@
 //! `carillon recv`: receive files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
@@ -8,15 +9,21 @@ use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
 use carillon_transfer::plain::Framing;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
-use carillon_transfer::{Bound, Follower, Network, NetworkChange, ReceiveOptions, ReceiveRun, VerifyingKey};
+use carillon_transfer::{
+    Bound, Finish, Follower, Network, NetworkChange, ReceiveOptions, ReceiveRun, VerifyingKey,
+};
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+mod exec;
 mod from;
+mod keys;
 mod output;
 
+use exec::Exec;
 use from::Senders;
+use keys::{default_history, trusted};
 use output::{Names, hex, note_files, print_news, print_progress, resumed, said_all, say_progress, show};
 
 use super::plain;
@@ -45,6 +52,7 @@ use crate::exit::JobFailed;
   carillon recv --from build1                 what build1 sends, whoever else sends here
   carillon recv --from 192.0.2.1              by unicast, where multicast does not arrive
   carillon recv --stdout | tar x              what the sender reads from `tar c`
+  carillon recv --keep-going --exec /usr/local/bin/installed   with a program after each transfer
   carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
   carillon recv --one-way --keep-going        without a word to the sender (send --one-way)
@@ -71,6 +79,18 @@ pub struct Args {
     /// Replace existing files.
     #[arg(long, help_heading = "Files")]
     pub(super) overwrite: bool,
+    /// Write everything to the disk before the transfer counts as verified. Block devices at standard output always
+    /// are.
+    #[arg(long, conflicts_with = "stream", help_heading = "Files")]
+    sync: bool,
+    /// Run CMD after each transfer, once per job, without a shell. Its failure fails the transfer. What arrived is in
+    /// its environment (CARILLON_RESULT, CARILLON_SENDER and others), and the digests and names of files on its
+    /// standard input.
+    #[arg(long, value_name = "CMD", conflicts_with = "stream", help_heading = "Files")]
+    exec: Option<String>,
+    /// Kill the command of --exec after this time. The sender waits for 12 of its --timeout.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds, requires = "exec", help_heading = "Files")]
+    exec_timeout: Duration,
     /// Let senders delete what they do not have, below the directories that they send (`send --delete`). Others that
     /// want to are declined.
     #[arg(long, conflicts_with_all = ["stdout", "stream"], help_heading = "Files")]
@@ -123,45 +143,15 @@ pub struct Args {
     pub(super) timeout: Option<Duration>,
 }
 
-/// Parses a public key: a file, or the key itself in base64.
-fn trusted(text: &str) -> Result<VerifyingKey, String> {
-    text.parse().or_else(|_| VerifyingKey::read(text).map_err(|error| error.to_string()))
-}
-
-/// Returns the default file for signing times, or `None` with a warning if it cannot be written.
-fn default_history() -> Option<PathBuf> {
-    let of = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let state = of("STATE_DIRECTORY").or_else(|| of("XDG_STATE_HOME"));
-    let state = state.or_else(|| of("HOME").map(|home| home.join(".local/state")));
-    let path = state.unwrap_or_else(|| "/var/lib".into()).join("carillon/accepted");
-    match can_be_used(&path) {
-        Ok(()) => Some(path),
-        Err(error) => {
-            notice(format_args!(
-                "cannot remember signatures in {} ({error}): an older transfer that is sent again would be taken as new. \
-                 Name a file with --trust-history",
-                path.display()
-            ));
-            None
-        }
-    }
-}
-
-/// Checks that a file can be created and written there.
-fn can_be_used(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-    if let Some(parent) = path.parent() {
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
-    }
-    let mut options = std::fs::OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map(drop)
-}
-
 /// `carillon recv`
 pub fn run(args: Args) -> anyhow::Result<()> {
     if args.plain {
         return plain::recv(&args);
     }
+    let exec = match &args.exec {
+        Some(command) => Some(Arc::new(Exec::new(command, args.exec_timeout, args.out.clone())?)),
+        None => None,
+    };
     // Signals are caught first: from the first file on, an interrupted receiver leaves no incomplete files.
     let stop = Stop::on_signals()?;
     let mut sink = match args.stdout {
@@ -205,6 +195,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         history,
         allow_older: args.allow_older,
         allow_delete: args.allow_delete,
+        sync: args.sync,
+        finish: exec.clone().map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
         one_way: args.one_way,
         process: Some(getrandom::u64().map_err(|_| anyhow!("the system gives no random numbers"))?),
         ..ReceiveOptions::default()
@@ -255,6 +247,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
         } else {
             let result = transfer.finish(&stop);
+            if let Some(exec) = &exec {
+                transfer.run_after_failure(exec, &result);
+            }
             if transfer.run.driver().machine().association().is_some() {
                 transfers += 1;
                 failed += u64::from(result.is_err());
@@ -567,8 +562,18 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
 }
 
 /// Options that need the session of Carillon.
-const PLAIN_CONFLICTS: [&str; 7] =
-    ["stream", "trust", "trust_history", "helps", "one_way", "key_file", "raw_ip"];
+const PLAIN_CONFLICTS: [&str; 10] = [
+    "stream",
+    "trust",
+    "trust_history",
+    "helps",
+    "one_way",
+    "key_file",
+    "raw_ip",
+    "exec",
+    "sync",
+    "allow_delete",
+];
 /// Default silence of a sender after which a receiver fails.
 const TIMEOUT: Duration = Duration::from_secs(5);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

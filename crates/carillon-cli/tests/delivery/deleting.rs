@@ -1,12 +1,14 @@
 //! `send --delete`: receivers remove what the sender does not have.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
 
-use crate::delivery::support::{Place, files, need_multicast};
+use crate::delivery::file_systems::run;
+use crate::delivery::support::{CARILLON, Place, files, is_root, need_multicast};
 use crate::netns::process::Ended;
 
 /// A site of the sender, and the same with more at the receiver.
@@ -138,15 +140,86 @@ fn deleting_needs_a_complete_list_and_answers() {
     let site = place.path("site");
     let sent = place.send("s").args("--update --delete --protocol pgm").arg(&site).run().expect(2);
     assert!(sent.err.contains("cannot delete: leave out --delete"), "{}", sent.err);
-    // A path that is too long to be sent.
-    let made = std::process::Command::new("sh")
-        .args([
-            "-c",
-            "cd \"$0\" && n=$(printf %200s | tr ' ' n) && for i in $(seq 22); do mkdir $n && cd $n; done",
-        ])
-        .arg(&site)
-        .status();
-    assert!(made.expect("sh runs").success());
+    // A path with too many parts to be sent.
+    fs::create_dir_all(site.join("d/".repeat(130))).expect("directories");
     let sent = place.send("s").args("--update --delete").arg(&site).run().expect(2);
     assert!(sent.err.contains("--delete would delete it at the receivers"), "{}", sent.err);
+}
+
+/// A receiver without the rights of root, in a directory of which it owns a part.
+#[test]
+fn entries_that_cannot_be_deleted_are_named() {
+    need_multicast!();
+    if !is_root() {
+        return carillon_testkit::skip("this test needs root");
+    }
+    let place = Place::new();
+    sites(&place);
+    place.file("a/site/gone/w", 10);
+    let owner =
+        |path: &str, id| std::os::unix::fs::chown(place.path(path), Some(id), None).expect("root may");
+    fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).expect("its own");
+    for path in ["a", "a/site", "a/site/a", "a/site/dir", "a/site/dir/b", "a/site/dir/old", "a/site/gone"] {
+        owner(path, 65_534);
+    }
+    // What is in `gone/x` belongs to root.
+    let args = ["--reuid", "65534", "--clear-groups", CARILLON];
+    let out = place.path("a");
+    let receiver = place.wrapped("setpriv", &args, "recv", "a").arg("--name").arg("a").arg("--out").arg(&out);
+    let receiver = receiver.args("--overwrite --allow-delete --json").start();
+    let line = "--receivers 1 --json --update --delete";
+    let sent = place.send("s").args(line).arg(place.path("site")).start().end().expect(1);
+    receiver.end().expect(1);
+    let text = "everything arrived, but site/gone/x/y and 2 more could not be deleted: Permission denied (os error 13)";
+    assert_eq!(row(&sent)["reason"], text);
+    assert_eq!(names(&place.path("a")), ["own", "site/a", "site/dir/b", "site/gone/x/y"]);
+}
+
+/// A small file system in memory; unmounted when dropped.
+struct Small(std::path::PathBuf);
+
+impl Small {
+    fn mount(at: std::path::PathBuf, bytes: u32) -> Result<Small, String> {
+        fs::create_dir_all(&at).map_err(|error| error.to_string())?;
+        let size = format!("size={bytes}");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&at)).map(|_| Small(at))
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = run(Command::new("umount").arg("-l").arg(&self.0));
+    }
+}
+
+#[test]
+fn full_disk_deletes_nothing() {
+    need_multicast!();
+    let place = Place::new();
+    let Ok(_mounted) = Small::mount(place.path("a"), 2 << 20) else {
+        return carillon_testkit::skip("no file system can be mounted");
+    };
+    sites(&place);
+    place.file("site/new", 4 << 20);
+    let (sent, came) = update(&place, "--allow-delete", "--delete");
+    assert_eq!(row(&sent.expect(1))["deleted"], json!(null));
+    assert!(came.expect(2).err.contains("No space left"), "no space");
+    assert!(place.path("a/site/gone/x/y").exists() && place.path("a/site/dir/old").exists());
+}
+
+/// Another file system below the directory is not the receiver's tree.
+#[test]
+fn mounted_file_systems_stay() {
+    need_multicast!();
+    let place = Place::new();
+    sites(&place);
+    let Ok(_mounted) = Small::mount(place.path("a/site/gone/x/disk"), 1 << 20) else {
+        return carillon_testkit::skip("no file system can be mounted");
+    };
+    place.file("a/site/gone/x/disk/data", 10);
+    let (sent, came) = update(&place, "--allow-delete", "--delete");
+    let paths = json!([{ "path": "site/dir/old" }, { "path": "site/gone/etc" }, { "path": "site/gone/x/y" }]);
+    assert_eq!(row(&sent.expect(0))["deleted"]["paths"], paths);
+    came.expect(0);
+    assert_eq!(names(&place.path("a")), ["own", "site/a", "site/dir/b", "site/gone/x/disk/data"]);
 }

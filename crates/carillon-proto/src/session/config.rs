@@ -1,5 +1,7 @@
 //! Configuration of sender and receiver sessions.
 
+mod receiver;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -8,12 +10,13 @@ use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
     NodeId, Parameter, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Attachment, ListId, MAX_PEERS, MemberRole, Name, Nonce, Settings};
+use carillon_wire::session::{Attachment, MAX_PEERS, Name, Nonce, Settings};
 
-use super::demands::{self, Demand};
-use super::job::{DoneJobs, JobId};
+use super::demands;
+use super::job::JobId;
 use super::ledger::Ledger;
-use super::receiver::ReceiverFailure;
+
+pub use receiver::ReceiverSessionConfig;
 
 /// Default of [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -74,7 +77,7 @@ pub struct SenderSessionConfig {
     pub job: JobId,
     /// True if the application asks the members for their holdings before it sends.
     pub asks: bool,
-    /// Names of the demands that receivers must permit ([`Demand`]); others decline the invitation.
+    /// Names of the demands that receivers must permit ([`Demand`](super::Demand)); others decline the invitation.
     pub demands: Vec<&'static str>,
     /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
     pub lanes: bool,
@@ -498,104 +501,6 @@ pub enum Gather {
         /// Time from the first join.
         settle: Duration,
     },
-}
-
-/// Configuration of a [`ReceiverSession`](super::ReceiverSession).
-#[derive(Clone, Debug)]
-pub struct ReceiverSessionConfig {
-    /// Name of the receiver. Characters that a name of 64 bytes cannot have are replaced or cut off.
-    pub name: String,
-    /// Multicast group.
-    pub group: GroupId,
-    /// Protocols that the receiver supports.
-    pub protocols: &'static [&'static ProtocolEntry],
-    /// Silence timeout of the sender.
-    pub silence: Duration,
-    /// Receive buffer for the application in bytes, which also bounds the size of a message.
-    pub receive_buffer: u32,
-    /// Largest datagram that the interface accepts. An invitation to larger messages is declined.
-    pub max_datagram: u32,
-    /// Maximum number of bytes of other nodes' messages that the protocol's machine may hold.
-    pub memory: usize,
-    /// Secret that nonces are drawn from. The random streams of a repeatable run would not be secret.
-    pub secret: Option<u64>,
-    /// Rate of the interface.
-    pub bit_rate: BitRate,
-    /// Bytes that the network adds to a datagram.
-    pub link_overhead: u32,
-    /// Network addresses of the nodes and the group, for protocols with addresses in their packets. The session's own
-    /// node is [`LOCAL_NODE`](super::LOCAL_NODE).
-    pub addresses: Addresses,
-    /// True if the receiver ignores sessions that have started, refuse it, or invite to something it cannot do, and
-    /// waits for another one.
-    pub keep_seeking: bool,
-    /// Names of the senders to listen to; empty means any sender.
-    pub from: BTreeSet<String>,
-    /// Failure with which an earlier session expelled the receiver. It becomes final unless an invitation arrives
-    /// within `silence`.
-    pub returning: Option<ReceiverFailure>,
-    /// True if the receiver never sends. It follows the first session that gathers and has a protocol without
-    /// answers. Nothing it receives is authenticated.
-    pub silent: bool,
-    /// Number of the receiver's process, drawn at random and the same in all its sessions. Each job sees a number
-    /// derived from it.
-    pub process: Option<u64>,
-    /// Number of the place where the data is stored, such as a digest of the directory's path. Another process that
-    /// writes there counts as the same receiver.
-    pub place: u64,
-    /// True if the place has a part of an earlier transfer.
-    pub resumes: bool,
-    /// Jobs in which this receiver was verified. It does not join their sessions.
-    pub done: DoneJobs,
-    /// True if the receiver keeps data that it overhears in sessions it is not in, if a catch-up session will serve
-    /// it. The application [polls](super::ReceiverSession::poll_overheard) for them.
-    pub overhears: bool,
-    /// Role of the receiver: receive; offer messages too (peer protocols only); only help, if the sender permits it;
-    /// or receive and help if permitted.
-    pub part: MemberRole,
-    /// List that the receiver knows, if its application answers questions about its holdings.
-    pub list: Option<ListId>,
-    /// Demands of senders that the receiver knows; it declines all others.
-    pub demands: Vec<Demand>,
-    /// Data for the sender's application, which gets them with the name. More than [`MAX_ATTACHED`] bytes are not
-    /// sent.
-    pub attached: Vec<u8>,
-}
-
-impl ReceiverSessionConfig {
-    /// Creates a configuration with default values.
-    pub fn new(
-        name: impl Into<String>,
-        group: GroupId,
-        protocols: &'static [&'static ProtocolEntry],
-    ) -> Self {
-        ReceiverSessionConfig {
-            name: name.into(),
-            group,
-            protocols,
-            silence: DEFAULT_SILENCE,
-            receive_buffer: DEFAULT_RECEIVE_BUFFER,
-            max_datagram: u32::MAX,
-            memory: DEFAULT_MEMORY,
-            secret: None,
-            bit_rate: BitRate::mbps(1000),
-            link_overhead: 0,
-            addresses: Addresses::default(),
-            keep_seeking: false,
-            from: BTreeSet::new(),
-            returning: None,
-            silent: false,
-            process: None,
-            place: 0,
-            resumes: false,
-            done: DoneJobs::default(),
-            overhears: false,
-            part: MemberRole::Receives,
-            list: None,
-            demands: Vec::new(),
-            attached: Vec::new(),
-        }
-    }
 }
 
 /// First node number for trial helpers. Hosts number no nodes from here downwards.

@@ -11,7 +11,6 @@ use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
 
 use super::intake::{Intake, Sink};
-use super::signing::Checks;
 use super::taker::{Job, Notes, Taker};
 use super::worker_queue::WorkerQueue;
 use crate::LocalError;
@@ -55,9 +54,8 @@ struct NewsBoard {
 
 impl Disk {
     /// Starts the writer for this destination. `waker` wakes the loop when there are notes to read.
-    pub(super) fn start(sink: Sink, checks: Checks, waker: Waker) -> io::Result<Disk> {
-        let is_prompt = sink.is_prompt();
-        let taker = Taker::new(sink, checks);
+    pub(super) fn start(taker: Taker, waker: Waker) -> io::Result<Disk> {
+        let is_prompt = taker.is_prompt();
         if is_prompt {
             let (notes, touched) = (Notes::default(), BTreeSet::new());
             return Ok(Disk::Here(Box::new(Here { taker, notes, touched, waker })));
@@ -234,6 +232,7 @@ const MAX_NEWS_DELAY: Duration = Duration::from_millis(1);
 #[cfg(test)]
 mod tests {
     use super::super::live::{Live, Messages};
+    use super::super::signing::Checks;
     use super::*;
 
     /// Reports the name of the calling thread.
@@ -262,7 +261,8 @@ mod tests {
         for is_prompt in [true, false] {
             let (to, threads) = std::sync::mpsc::channel();
             let sink = Sink::Live(Live::plain(Named { is_prompt, to }));
-            let mut disk = Disk::start(sink, Checks::default(), Waker::default()).expect("it starts");
+            let mut disk =
+                Disk::start(Taker::new(sink, Checks::default()), Waker::default()).expect("it starts");
             assert!(disk.has_room() && disk.news().is_none());
             disk.begin(NodeId(7), Intake::new("s".to_owned(), None, false));
             disk.give_up(NodeId(7), "it is gone".to_owned());

@@ -25,6 +25,8 @@ pub struct Draft<D: AsFd> {
     /// True if a journal refers to the file, which then stays after the drop.
     kept: bool,
     reserve: Reserve,
+    /// Bytes that may be in memory only, if the file is written to the disk meanwhile.
+    unsynced: Option<u64>,
 }
 
 impl<D: AsFd> Draft<D> {
@@ -52,6 +54,7 @@ impl<D: AsFd> Draft<D> {
                 named: false,
                 kept: false,
                 reserve: Reserve::default(),
+                unsynced: None,
             });
         }
         Err(io::ErrorKind::AlreadyExists.into())
@@ -74,13 +77,26 @@ impl<D: AsFd> Draft<D> {
             at = file.stream_position()?;
         }
         let part = part.to_owned();
-        Ok(Draft { file, directory, part, named: false, kept: true, reserve: Reserve::default() })
+        Ok(Draft {
+            file,
+            directory,
+            part,
+            named: false,
+            kept: true,
+            reserve: Reserve::default(),
+            unsynced: None,
+        })
     }
 
     /// Reserves space for this size, if known.
     pub fn grow_to(&mut self, size: Option<u64>) -> io::Result<()> {
         self.reserve = Reserve::new(self.file.stream_position()?, size);
         Ok(())
+    }
+
+    /// Writes the file to the disk from time to time, so that little is left to do at the end.
+    pub fn sync_often(&mut self, syncs: bool) {
+        self.unsynced = syncs.then_some(0);
     }
 
     /// Keeps the file after the drop.
@@ -101,7 +117,14 @@ impl<D: AsFd> Draft<D> {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.reserve.write(&self.file, bytes.len() as u64);
-        self.file.write_all(bytes)
+        self.file.write_all(bytes)?;
+        let Some(unsynced) = &mut self.unsynced else { return Ok(()) };
+        *unsynced += bytes.len() as u64;
+        if *unsynced >= SYNC_BYTES {
+            *unsynced = 0;
+            self.file.sync_data()?;
+        }
+        Ok(())
     }
 
     /// Truncates the file to this length. Nothing is appended afterwards.
@@ -170,7 +193,7 @@ pub fn write(
             Err(error) => return Err(WriteError::Name(error.into())),
         };
         let reserve = Reserve::default();
-        let mut draft = Draft { file, directory, part, named: false, kept: false, reserve };
+        let mut draft = Draft { file, directory, part, named: false, kept: false, reserve, unsynced: None };
         draft.write(bytes).map_err(WriteError::Contents)?;
         match draft.name(name, modified, replace) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -275,3 +298,5 @@ fn take_place(directory: BorrowedFd<'_>, from: &[u8], to: &[u8]) -> io::Result<(
 const MAX_NAME_ATTEMPTS: usize = 16;
 /// Bytes read at a time.
 const READ_BYTES: usize = 256 << 10;
+/// Bytes after which a file is written to the disk, if it is to be there at the end.
+const SYNC_BYTES: u64 = 128 << 20;

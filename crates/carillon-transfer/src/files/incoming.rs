@@ -12,11 +12,12 @@ use carillon_wire::file::Record;
 
 use super::arriving::{Completed, Unstored};
 use super::disk::Disk;
+use super::finish::Finish;
 use super::intake::{Intake, Sink};
 use super::problem::Problem;
 use super::signing::{Binding, Checks, Trust};
 use super::spool::Spool;
-use super::taker::{Notes, State};
+use super::taker::{Notes, State, Taker};
 use super::target::Target;
 use super::update::Removed;
 use crate::LocalError;
@@ -47,6 +48,8 @@ pub struct Incoming {
     trust: Trust,
     group: SocketAddr,
     kind: Kind,
+    /// Function to call when everything has arrived.
+    finish: Option<Finish>,
     /// Data overheard from sessions of other members, if the destination is a directory, and the time of the latest
     /// data.
     spool: Option<Box<Spool>>,
@@ -103,12 +106,18 @@ impl Incoming {
             trust: Trust::default(),
             group: (Ipv4Addr::UNSPECIFIED, 0).into(),
             kind,
+            finish: None,
         }
     }
 
     /// Lists completed files until they are taken; the sender determines their number.
     pub fn keep_completed(self) -> Self {
         Incoming { keeps: true, ..self }
+    }
+
+    /// Calls a function when everything has arrived; its error is that of the transfer.
+    pub fn finishing(self, finish: Option<Finish>) -> Self {
+        Incoming { finish, ..self }
     }
 
     /// Accepts only data that is signed for this group with one of these keys, if there are any.
@@ -325,8 +334,9 @@ impl Incoming {
             Place::Here(sink) => {
                 let binding = Binding { group: self.group, job: session.job().unwrap_or_default().0 };
                 let checks = Checks::new(self.trust.clone(), binding)?;
-                Disk::start(sink, checks, self.waker.clone())
-                    .context("cannot start a thread for received data")?
+                let finish = self.finish.clone().map(|finish| (finish, binding.job));
+                let taker = Taker::new(sink, checks).finishing(finish);
+                Disk::start(taker, self.waker.clone()).context("cannot start a thread for received data")?
             }
             Place::Lost => return Err(anyhow!("the writer of the received data has ended")),
         };

@@ -6,6 +6,7 @@ use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
 
 use super::arriving::{Completed, Unstored};
+use super::finish::Finish;
 use super::intake::{Intake, Sink};
 use super::signing::{Checks, Signature};
 use super::update::Removed;
@@ -70,25 +71,38 @@ pub struct Taker {
     sink: Sink,
     checks: Checks,
     intakes: BTreeMap<NodeId, Intake>,
+    /// Function to call at the end, and the job.
+    finish: Option<(Finish, [u8; 16])>,
 }
 
 impl Taker {
     pub(super) fn new(sink: Sink, checks: Checks) -> Self {
-        Taker { sink, checks, intakes: BTreeMap::new() }
+        Taker { sink, checks, intakes: BTreeMap::new(), finish: None }
+    }
+
+    /// Calls a function when a transfer of this job has arrived.
+    pub(super) fn finishing(self, finish: Option<(Finish, [u8; 16])>) -> Self {
+        Taker { finish, ..self }
     }
 
     pub(super) fn act(&mut self, node: NodeId, job: Job) -> anyhow::Result<()> {
         if let Job::Begin(intake) = job {
             self.checks.begin(node);
-            self.intakes.insert(node, *intake);
+            self.intakes.insert(node, intake.collecting(self.finish.is_some()));
             return Ok(());
         }
         let Some(intake) = self.intakes.get_mut(&node) else { return Ok(()) };
         match job {
-            Job::Take(message) => match self.checks.check(node, &message) {
-                Ok(()) => intake.take(&message, &mut self.sink),
-                Err(problem) => intake.fail(problem, &mut self.sink),
-            },
+            Job::Take(message) => {
+                match self.checks.check(node, &message) {
+                    Ok(()) => intake.take(&message, &mut self.sink)?,
+                    Err(problem) => intake.fail(problem, &mut self.sink)?,
+                }
+                if let Some((finish, job)) = &self.finish {
+                    intake.finish(finish, *job);
+                }
+                Ok(())
+            }
             Job::GiveUp(reason) => {
                 intake.give_up(reason);
                 Ok(())
@@ -133,6 +147,11 @@ impl Taker {
             notes.completed.extend(files);
         }
         Some(ended)
+    }
+
+    /// Returns true if its destination never blocks while it has room.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.sink.is_prompt()
     }
 
     pub(super) fn is_live(&self) -> bool {

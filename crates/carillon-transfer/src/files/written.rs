@@ -42,6 +42,11 @@ impl Written {
         self.paths.contains(&self.hashes.hash_one(path))
     }
 
+    /// Returns true if all entries are on this device.
+    pub fn is_on(&self, device: u64) -> bool {
+        self.ids.iter().all(|(of, _)| *of == device)
+    }
+
     /// Adds an entry with this path.
     pub fn note(&mut self, path: &[u8], stat: &Stat) {
         self.paths.insert(self.hashes.hash_one(path));

@@ -1,7 +1,9 @@
 //! Receiver of one sender's records: it checks them and writes files or messages.
 
+mod finishing;
 mod missing;
 mod prior_file;
+mod progress;
 mod resuming;
 mod sink;
 
@@ -9,6 +11,7 @@ use carillon_core::Order;
 use carillon_wire::file::{Record, RelativePath, TransferId, link_stays_below, records};
 
 use super::arriving::{Completed, Open, Spare, Unstored};
+use super::finish::WrittenFiles;
 use super::listing::Listing;
 use super::live::Live;
 use super::message_numbers::MessageNumbers;
@@ -39,6 +42,8 @@ pub struct Intake {
     /// Completed files, and their number.
     pub(super) files: u32,
     completed: Option<Vec<Completed>>,
+    /// Files that were written so far, if a function is called at the end.
+    written: Option<WrittenFiles>,
     pub(super) missing: Missing,
     pub(super) position: Position,
     /// Comparison with the sender's list, in an update, and the answer to its question.
@@ -100,6 +105,7 @@ impl Intake {
             entries: 0,
             files: 0,
             completed: completed.then(Vec::new),
+            written: None,
             missing: Missing::default(),
             position: None,
             comparison: None,
@@ -131,6 +137,9 @@ impl Intake {
         match self.on_message(message, sink) {
             Ok(false) => Ok(()),
             Ok(true) => {
+                if let Err(error) = sink.sync() {
+                    return self.fail(ours(error), sink);
+                }
                 self.store_list(sink);
                 self.end(Ok(()));
                 self.forget(sink);
@@ -184,71 +193,6 @@ impl Intake {
             let shortage = self.numbers.shortage().map(|shortage| format!("{shortage}: {reason}"));
             self.end(Err(shortage.unwrap_or(reason)));
         }
-    }
-
-    /// The sender's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Bytes received so far, including withdrawn files.
-    pub fn bytes(&self) -> u64 {
-        match &self.stage {
-            Stage::Contents(open) => self.bytes + open.offset,
-            Stage::PriorFile(had) => self.bytes + had.offset,
-            Stage::Present(_, offset) | Stage::Unstored(_, offset) => self.bytes + offset,
-            _ => self.bytes,
-        }
-    }
-
-    /// Returns true if the sender has ended its live stream and messages are missing.
-    pub fn is_short(&self) -> bool {
-        self.result.is_none() && self.numbers.is_short()
-    }
-
-    /// Bytes that were present before.
-    pub fn resumed(&self) -> u64 {
-        self.resumed
-    }
-
-    /// Bytes of changed files that were copied from their earlier versions.
-    pub fn copied(&self) -> u64 {
-        self.copied
-    }
-
-    /// Total bytes of all files, once announced.
-    pub fn total(&self) -> Option<u64> {
-        self.announced.and_then(|(_, bytes)| bytes)
-    }
-
-    /// Files completed.
-    pub fn files(&self) -> u32 {
-        self.files
-    }
-
-    /// Returns true if it failed by damaged data and the verified part is kept.
-    pub fn is_damaged(&self) -> bool {
-        self.is_damaged
-    }
-
-    /// Result, once it has ended.
-    pub fn result(&self) -> Option<&Result<(), String>> {
-        self.result.as_ref()
-    }
-
-    /// Completed files since the last call, if they are listed.
-    pub fn take_completed(&mut self) -> Vec<Completed> {
-        self.completed.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Returns true if there are completed files to take.
-    pub fn has_completed(&self) -> bool {
-        self.completed.as_ref().is_some_and(|completed| !completed.is_empty())
-    }
-
-    /// Entries that cannot be stored, since the last call.
-    pub fn take_unstored(&mut self) -> Vec<Unstored> {
-        std::mem::take(&mut self.missing.unstored)
     }
 
     fn end(&mut self, result: Result<(), String>) {
@@ -535,6 +479,9 @@ impl Intake {
     fn complete(&mut self, completed: Completed, sink: &mut Sink) {
         self.bytes += completed.bytes;
         self.files += 1;
+        if let Some(list) = &mut self.written {
+            list.add(&completed);
+        }
         if let Some(list) = &mut self.completed {
             list.push(completed);
         }

@@ -47,6 +47,21 @@ impl Sink {
         }
     }
 
+    /// Writes everything to the disk, if the destination is to be there.
+    pub(super) fn sync(&self) -> anyhow::Result<()> {
+        match self {
+            Sink::Files(target) => target.sync(),
+            Sink::Live(_) => Ok(()),
+        }
+    }
+
+    /// Waits before the end of a transfer until everything is on the disk.
+    pub fn sync_at_end(&mut self, syncs: bool) {
+        if let Sink::Files(target) = self {
+            target.sync_at_end(syncs);
+        }
+    }
+
     /// Identity of the list of the last complete update, zero without one; `None` if this is not a directory, which
     /// alone can be updated.
     pub fn list(&self) -> Option<ListId> {

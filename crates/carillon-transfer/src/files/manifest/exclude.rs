@@ -5,22 +5,18 @@
 //! and `?` do not match a `/`, `**` does. A `!` at the beginning takes back what an earlier pattern leaves out; the
 //! last pattern that matches decides. Nothing below an excluded directory is looked at.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
-
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use fast_glob::{glob_match, validate};
 
 /// Patterns of entries that are left out.
 #[derive(Clone, Debug, Default)]
-pub struct Exclude {
-    patterns: Vec<Pattern>,
-    globs: GlobSet,
-}
+pub struct Exclude(Vec<Pattern>);
 
 #[derive(Clone, Debug)]
 struct Pattern {
+    /// Pattern as it was given.
     text: String,
+    /// Pattern of the path, or of the name.
+    glob: String,
     /// True if it takes back what an earlier pattern leaves out.
     keeps: bool,
     /// True if it matches directories only.
@@ -35,29 +31,18 @@ impl Exclude {
     /// # Errors
     /// A pattern is invalid or too long, or there are too many; the text says which one.
     pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Result<Exclude, String> {
-        let (mut parsed, mut globs, mut bytes) = (Vec::new(), GlobSetBuilder::new(), 0);
+        let (mut parsed, mut bytes) = (Vec::new(), 0);
         for text in patterns {
             let text = text.into();
-            let wrong = |error: &dyn std::fmt::Display| format!("the pattern \"{text}\" is invalid: {error}");
             bytes += text.len();
             if parsed.len() >= Exclude::MAX_PATTERNS || bytes > Exclude::MAX_BYTES {
                 let (count, bytes) = (Exclude::MAX_PATTERNS, Exclude::MAX_BYTES);
                 return Err(format!("at most {count} patterns with {bytes} bytes are possible"));
             }
-            let (keeps, rest) = text.strip_prefix('!').map_or((false, text.as_str()), |rest| (true, rest));
-            let (directories, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
-            let anchored = rest.contains('/');
-            let rest = rest.strip_prefix('/').unwrap_or(rest);
-            if rest.is_empty() || rest.contains('\0') {
-                return Err(wrong(&"it matches nothing"));
-            }
-            let glob = GlobBuilder::new(rest).literal_separator(true).backslash_escape(true).build();
-            globs.add(glob.map_err(|error| wrong(error.kind()))?);
-            parsed.push(Pattern { keeps, directories, anchored, text });
+            let pattern = Pattern::new(&text);
+            parsed.push(pattern.map_err(|error| format!("the pattern \"{text}\" is invalid: {error}"))?);
         }
-        let globs =
-            globs.build().map_err(|error| format!("the patterns are too complex: {}", error.kind()))?;
-        Ok(Exclude { patterns: parsed, globs })
+        Ok(Exclude(parsed))
     }
 
     /// Maximum number of patterns.
@@ -67,49 +52,68 @@ impl Exclude {
 
     /// Returns true if there are no patterns.
     pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
+        self.0.is_empty()
     }
 
     /// Texts of the patterns, in order.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.patterns.iter().map(|pattern| pattern.text.as_str())
+        self.0.iter().map(|pattern| pattern.text.as_str())
     }
 
     /// Returns true if the entry at this path below the directory that is sent is left out. The directories above it
     /// are not asked for.
     pub fn matches(&self, path: &[u8], is_directory: bool) -> bool {
-        if self.is_empty() {
-            return false;
-        }
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-        let by = |bytes| self.globs.matches(Path::new(OsStr::from_bytes(bytes)));
-        let (by_path, by_name) = (by(path), by(name));
-        let found = by_path.iter().filter(|&&at| self.patterns[at].anchored);
-        let found = found.chain(by_name.iter().filter(|&&at| !self.patterns[at].anchored));
-        let found = found.filter(|&&at| is_directory || !self.patterns[at].directories);
-        found.max().is_some_and(|&at| !self.patterns[at].keeps)
+        self.decides(is_directory, |pattern| Some(if pattern.anchored { path } else { name }))
     }
 
     /// Returns true if the entry, or a directory above it, is left out.
     pub fn matches_below(&self, path: &[u8], is_directory: bool) -> bool {
-        let ends = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
-        !self.is_empty()
-            && (ends.into_iter().any(|end| self.matches(&path[..end], true))
-                || self.matches(path, is_directory))
+        let mut ends = path.iter().enumerate().filter(|&(_, &byte)| byte == b'/').map(|(at, _)| at);
+        ends.any(|end| self.matches(&path[..end], true)) || self.matches(path, is_directory)
     }
 
     /// Returns true if a path of the command line is left out, which patterns with a `/` do not do.
     pub fn matches_root(&self, name: &[u8], is_directory: bool) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let found = self.globs.matches(Path::new(OsStr::from_bytes(name)));
-        let found = found
-            .iter()
-            .filter(|&&at| !self.patterns[at].anchored && (is_directory || !self.patterns[at].directories));
-        found.max().is_some_and(|&at| !self.patterns[at].keeps)
+        self.decides(is_directory, |pattern| (!pattern.anchored).then_some(name))
+    }
+
+    /// Finds the last pattern that matches what `subject` gives for it.
+    fn decides<'s>(&self, is_directory: bool, subject: impl Fn(&Pattern) -> Option<&'s [u8]>) -> bool {
+        let mut fitting = self.0.iter().rev().filter(|pattern| is_directory || !pattern.directories);
+        let found = fitting
+            .find(|pattern| subject(pattern).is_some_and(|subject| glob_match(&pattern.glob, subject)));
+        found.is_some_and(|pattern| !pattern.keeps)
     }
 }
+
+impl Pattern {
+    fn new(text: &str) -> Result<Pattern, String> {
+        let (keeps, rest) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
+        let (directories, rest) = rest.strip_suffix('/').map_or((false, rest), |rest| (true, rest));
+        let anchored = rest.contains('/');
+        let rest = rest.strip_prefix('/').unwrap_or(rest);
+        if rest.is_empty() || rest.contains('\0') {
+            return Err("it matches nothing".to_owned());
+        }
+        let count = |byte| rest.bytes().filter(|found| *found == byte).count();
+        if rest.len() > MAX_PATTERN_BYTES || count(b'{') > MAX_GROUPS || count(b',') > MAX_ALTERNATIVES {
+            return Err(format!(
+                "at most {MAX_PATTERN_BYTES} bytes, {MAX_GROUPS} braces and {MAX_ALTERNATIVES} commas are possible"
+            ));
+        }
+        validate(rest).map_err(|error| error.to_string())?;
+        // The matcher would take a further exclamation mark as a negation.
+        let glob = if rest.starts_with('!') { format!("\\{rest}") } else { rest.to_owned() };
+        Ok(Pattern { text: text.to_owned(), glob, keeps, directories, anchored })
+    }
+}
+
+/// Maximum bytes of a pattern.
+const MAX_PATTERN_BYTES: usize = 1024;
+/// Maximum number of braces in a pattern, and of commas: each combination is tried.
+const MAX_GROUPS: usize = 2;
+const MAX_ALTERNATIVES: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -159,18 +163,20 @@ mod tests {
 
     #[test]
     fn hostile_patterns_are_refused_or_cheap() {
-        for bad in ["", "/", "!", "!/", "//", "[", "a\0b"] {
-            // Two slashes are a path with an empty name, which nothing has.
-            let found = Exclude::new([bad]);
-            assert!(found.is_err() || bad == "//", "{bad:?}");
-        }
         let deep = "{a,".repeat(500) + &"}".repeat(500);
-        let _ = Exclude::new([deep]);
+        let groups = "{a,a,a,a,a,a,a,a}".repeat(3);
+        let (many, long) = (format!("{{{}}}", ",".repeat(100)), "x".repeat(2000));
+        for bad in ["", "/", "!", "!/", "[", "{a", "a\\", "a\0b", &deep, &groups, &many, &long] {
+            assert!(Exclude::new([bad]).is_err(), "{bad:?}");
+        }
         assert!(Exclude::new(vec!["x"; Exclude::MAX_PATTERNS + 1]).is_err());
-        assert!(Exclude::new(["x".repeat(Exclude::MAX_BYTES + 1)]).is_err());
-        let stars = "*a".repeat(Exclude::MAX_BYTES / 2);
-        let exclude = Exclude::new([stars]);
-        let path = "a".repeat(255) + "b";
-        assert!(exclude.is_err() || exclude.is_ok_and(|exclude| !exclude.matches(path.as_bytes(), false)));
+        assert!(Exclude::new(vec!["x".repeat(1000); 20]).is_err());
+        let exclude = Exclude::new(["!!a", "*"]).expect("they are valid");
+        assert!(exclude.matches(b"!a", false) && exclude.matches(b"b", false));
+        // Much work for each entry, but not forever.
+        let stars =
+            Exclude::new(vec!["**/*a*".repeat(100) + "{a,b,c,d}{a,b,c,d}"; 20]).expect("they are valid");
+        let path = format!("{}b", "aaaa/".repeat(800));
+        assert!(!stars.matches(path.as_bytes(), false));
     }
 }

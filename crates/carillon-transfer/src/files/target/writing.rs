@@ -41,6 +41,7 @@ impl Target {
         let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
         let Ok(mut draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
+        draft.sync_often(folder.syncs);
         Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.overwrite })))
     }
 
@@ -107,6 +108,7 @@ impl Target {
             draft => draft.with_context(|| cannot_create(&path))?,
         };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
+        draft.sync_often(folder.syncs);
         Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
     }
 

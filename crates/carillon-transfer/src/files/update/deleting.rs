@@ -221,8 +221,10 @@ impl Intake {
         }
         comparison.deletion = Some(deletion);
         let Some((name, error)) = failures.first() else { return Ok(()) };
-        let more =
-            if failures.len() > 1 { format!(", nor {} more", failures.len() - 1) } else { String::new() };
+        let more = match failures.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
         Err(refused(&format!(
             "everything arrived, but {}{more} could not be deleted: {}",
             shown_name(name),

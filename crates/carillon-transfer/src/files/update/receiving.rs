@@ -70,9 +70,11 @@ impl Intake {
             (Some(comparison), Record::Exclude { pattern })
                 if comparison.question == 0
                     && comparison.entries.is_empty()
-                    && let Some(deletion) = &mut comparison.deletion =>
+                    && comparison.deletion.is_some() =>
             {
-                deletion.keep(pattern).map_err(|text| refused(&text))?;
+                if let Some(deletion) = &mut comparison.deletion {
+                    deletion.keep(pattern).map_err(|text| refused(&text))?;
+                }
             }
             (Some(_), Record::Question { question: DELETIONS_QUESTION }) if between => {
                 self.plan_deletions(sink)?;

@@ -1,0 +1,71 @@
+//! Progress and result of a sender's data.
+
+use super::super::arriving::{Completed, Unstored};
+use super::{Intake, Stage};
+
+impl Intake {
+    /// The sender's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes received so far, including withdrawn files.
+    pub fn bytes(&self) -> u64 {
+        match &self.stage {
+            Stage::Contents(open) => self.bytes + open.offset,
+            Stage::PriorFile(had) => self.bytes + had.offset,
+            Stage::Present(_, offset) | Stage::Unstored(_, offset) => self.bytes + offset,
+            _ => self.bytes,
+        }
+    }
+
+    /// Returns true if the sender has ended its live stream and messages are missing.
+    pub fn is_short(&self) -> bool {
+        self.result.is_none() && self.numbers.is_short()
+    }
+
+    /// Bytes that were present before.
+    pub fn resumed(&self) -> u64 {
+        self.resumed
+    }
+
+    /// Bytes of changed files that were copied from their earlier versions.
+    pub fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Total bytes of all files, once announced.
+    pub fn total(&self) -> Option<u64> {
+        self.announced.and_then(|(_, bytes)| bytes)
+    }
+
+    /// Files completed.
+    pub fn files(&self) -> u32 {
+        self.files
+    }
+
+    /// Returns true if it failed by damaged data and the verified part is kept.
+    pub fn is_damaged(&self) -> bool {
+        self.is_damaged
+    }
+
+    /// Result, once it has ended.
+    pub fn result(&self) -> Option<&Result<(), String>> {
+        self.result.as_ref()
+    }
+
+    /// Completed files since the last call, if they are listed.
+    pub fn take_completed(&mut self) -> Vec<Completed> {
+        self.completed.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Returns true if there are completed files to take.
+    pub fn has_completed(&self) -> bool {
+        self.completed.as_ref().is_some_and(|completed| !completed.is_empty())
+    }
+
+    /// Entries that cannot be stored, since the last call.
+    pub fn take_unstored(&mut self) -> Vec<Unstored> {
+        std::mem::take(&mut self.missing.unstored)
+    }
+}
