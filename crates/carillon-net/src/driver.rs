@@ -456,7 +456,10 @@ where
             None
         };
         let ask = self.endpoint.subscription.as_ref().map(|subscription| subscription.next(now));
-        let coarse = [coarse, ask].into_iter().flatten().min();
+        let is_open = !(blocked || retry.is_some());
+        let copies = self.endpoint.copies.as_ref().filter(|_| is_open);
+        let copy = copies.and_then(|copies| copies.copy_at(now));
+        let coarse = [coarse, ask, copy].into_iter().flatten().min();
         let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(MAX_WAIT);
         let exact = exact.map_or(coarse, |at| at.since(now));
         let begun = Instant::now();

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carillon_core::{Dest, Time};
 
+use crate::endpoint::SELF;
+
 /// Datagrams of equal size (the last may be smaller) to one destination, sent in one system call where the system can
 /// segment (GSO).
 #[derive(Debug)]
@@ -160,10 +162,19 @@ impl Run {
         (0..self.count).map(move |i| whole.slice(i * segment..((i + 1) * segment).min(len)))
     }
 
-    /// Copy of the run with another destination.
-    pub(crate) fn copied(&self, to: Dest, way: Route) -> Run {
+    /// Copy of the run for one address.
+    pub(crate) fn copied(&self, address: SocketAddr) -> Run {
         let Run { segment, count, ref contents, .. } = *self;
-        Run { to, way, segment, count, contents: contents.clone(), is_copy: true, closed: true }
+        let way = Route { address, hops: None, raw: false };
+        Run {
+            to: Dest::Node(SELF),
+            way,
+            segment,
+            count,
+            contents: contents.clone(),
+            is_copy: true,
+            closed: true,
+        }
     }
 
     /// Splits the run into runs of one datagram.

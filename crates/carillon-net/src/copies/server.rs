@@ -8,6 +8,7 @@ use carillon_core::{BitRate, Time, TokenBucket};
 
 use super::SUBSCRIBER_SILENCE;
 use super::frame::{Frame, FrameKind, LEN};
+use crate::outbox::Run;
 use crate::seal::Key;
 
 /// Receivers with copies, and the answers that wait to be sent.
@@ -15,6 +16,9 @@ use crate::seal::Key;
 /// A receiver has a place only after it has returned a cookie from its address: a keyed hash of address, token and
 /// time, as with TCP's SYN cookies, so that strangers cost no memory. At most [`MAX_SUBSCRIBERS`] have a place, and
 /// half of them from one host. A place is free again after five seconds of silence.
+///
+/// Copies leave at the rate of the budget, through a queue of a twentieth of a second. So they behave like a link of
+/// that rate: congestion control sees the delay of the queue before it sees losses.
 #[derive(Debug)]
 pub(crate) struct CopyServer {
     key: Option<Key>,
@@ -30,6 +34,10 @@ pub(crate) struct CopyServer {
     /// Paths of receivers that were silent too long, for the report.
     former: BTreeMap<SocketAddr, Path>,
     answers: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// Copies that wait for the budget, and their bytes with headers.
+    queue: VecDeque<(Run, u64)>,
+    queued: u64,
+    rate: BitRate,
     /// First receiver of the next copies, so that a full budget hits all alike.
     turn: usize,
     /// Number of multicasts sent.
@@ -97,6 +105,9 @@ impl CopyServer {
             behind: BTreeMap::new(),
             former: BTreeMap::new(),
             answers: VecDeque::new(),
+            queue: VecDeque::new(),
+            queued: 0,
+            rate,
             turn: 0,
             multicasts: 0,
             stats: CopyStats::default(),
@@ -199,24 +210,27 @@ impl CopyServer {
         }
     }
 
-    /// Counts the datagrams of a multicast run, and returns the receivers that get a copy: those within the budget.
-    pub(crate) fn recipients(&mut self, now: Time, count: u64, wire_bytes: u64) -> Vec<SocketAddr> {
+    /// Counts the datagrams of a multicast run, and queues copies of it. A copy that finds the queue full is dropped.
+    /// `header` is the number of header bytes of a datagram.
+    pub(crate) fn offer(&mut self, now: Time, run: &Run, header: usize) {
+        let count = run.count as u64;
+        let wire_bytes = (run.contents.len() + run.count * header) as u64;
         self.multicasts += count;
         if self.subscribers.is_empty() {
-            return Vec::new();
+            return;
         }
         self.forget(now);
         let all: Vec<SocketAddr> =
             self.subscribers.iter().filter(|(_, one)| one.path.unicast).map(|(to, _)| *to).collect();
         if all.is_empty() {
-            return all;
+            return;
         }
         self.turn = (self.turn + 1) % all.len();
-        let mut chosen = Vec::with_capacity(all.len());
+        let limit = (self.rate.bps() / 8 / QUEUE_PART).max(MIN_QUEUE * all.len() as u64);
         for to in all[self.turn..].iter().chain(&all[..self.turn]) {
-            if self.budget.ready_at(now).is_none() {
-                self.budget.spend(now, wire_bytes);
-                chosen.push(*to);
+            if self.queued + wire_bytes <= limit {
+                self.queued += wire_bytes;
+                self.queue.push_back((run.copied(*to), wire_bytes));
             } else {
                 self.stats.dropped += count;
                 if let Some(one) = self.subscribers.get_mut(to) {
@@ -224,7 +238,23 @@ impl CopyServer {
                 }
             }
         }
-        chosen
+    }
+
+    /// Takes the next copy if the budget permits it.
+    pub(crate) fn next_copy(&mut self, now: Time) -> Option<Run> {
+        if self.budget.ready_at(now).is_some() {
+            return None;
+        }
+        let (run, bytes) = self.queue.pop_front()?;
+        self.queued -= bytes;
+        self.budget.spend(now, bytes);
+        Some(run)
+    }
+
+    /// Time at which the next copy may leave; `None` if none waits.
+    pub(crate) fn copy_at(&self, now: Time) -> Option<Time> {
+        self.queue.front()?;
+        Some(self.budget.ready_at(now).unwrap_or(now))
     }
 
     /// Counts copies that the system accepted.
@@ -284,7 +314,11 @@ pub(super) const MAX_SUBSCRIBERS: usize = 256;
 const MAX_BEHIND: usize = 4096;
 /// Maximum number of answers that wait for the end of a batch.
 const MAX_ANSWERS: usize = 1024;
-/// Burst of the budget: the time in which a switch port of the same rate would forward its queue.
-const BUDGET_DEPTH: Duration = Duration::from_millis(20);
+/// Burst of the budget: more than usual scheduling delays.
+const BUDGET_DEPTH: Duration = Duration::from_millis(2);
+/// The queue holds what the rate carries in this part of a second.
+const QUEUE_PART: u64 = 20;
+/// Minimum capacity of the queue in bytes for each receiver: a run of datagrams and half of another.
+const MIN_QUEUE: u64 = 96 << 10;
 /// A cookie is valid in its slot and the next one, as the session's.
 const COOKIE_SLOT: Duration = Duration::from_secs(8);

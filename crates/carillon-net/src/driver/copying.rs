@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carillon_core::{Dest, Observer, Time};
+use carillon_core::{Observer, Time};
 
 use super::Inlet;
 use super::outlet::Outlet;
 use crate::copies::{Outcome, behind, server_of_beacon};
-use crate::endpoint::{Endpoint, SELF};
-use crate::outbox::{Route, Run};
+use crate::endpoint::Endpoint;
+use crate::outbox::Run;
 
 impl Endpoint {
     /// Handles a frame of a receiver that needs copies, or an answer to one. Returns false if it is for the machine,
@@ -103,19 +103,20 @@ impl<O: Observer> Outlet<'_, O> {
         }
     }
 
-    /// Sends copies of a multicast run to the receivers that need them. If the system takes no more, they wait at the
-    /// front, before any other datagram.
+    /// Queues copies of a multicast run for the receivers that need them.
     pub(super) fn copy(&mut self, run: &Run) {
-        if run.way.hops.is_none() || run.way.raw {
-            return;
+        let header = self.endpoint.header_bytes();
+        if let Some(copies) = self.endpoint.copies.as_deref_mut()
+            && run.way.hops.is_some()
+            && !run.way.raw
+        {
+            copies.offer(self.now, run, header);
         }
-        let headers = (self.endpoint.header_bytes() * run.count) as u64;
-        let (count, bytes) = (run.count as u64, run.contents.len() as u64);
-        let Some(copies) = self.endpoint.copies.as_deref_mut() else { return };
-        for address in copies.recipients(self.now, count, bytes + headers) {
-            let way = Route { address, hops: None, raw: false };
-            self.endpoint.outbox.push_front(run.copied(Dest::Node(SELF), way));
-        }
+    }
+
+    /// Takes the next copy that may leave now.
+    pub(super) fn next_copy(&mut self) -> Option<Run> {
+        self.endpoint.copies.as_deref_mut()?.next_copy(self.now)
     }
 }
 

@@ -147,9 +147,16 @@ impl<O: Observer> Outlet<'_, O> {
         }
     }
 
-    /// Sends every run.
+    /// Sends every run, and then copies as far as their budget permits.
     pub(super) fn flush(&mut self) {
         self.flush_to(0);
+        while !self.gate.blocked
+            && self.gate.retry.is_none()
+            && let Some(copy) = self.next_copy()
+        {
+            self.endpoint.outbox.push_front(copy);
+            self.flush_to(0);
+        }
     }
 
     /// Sends runs until `leave` runs are left or the socket is full. A run that was not accepted stays first.
