@@ -4,7 +4,7 @@
 //! seed draws code, version, compression and lengths. `CARILLON_LONG` tries 100 seeds instead of a few, and a file of
 //! 10 MB in each direction.
 
-#![expect(clippy::disallowed_methods, reason = "the other implementation asks for the time of day")]
+#![expect(clippy::disallowed_types, reason = "the other implementation asks for the time of day")]
 
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -60,7 +60,7 @@ impl Case {
             loss,
             code: CODES[(seed % 4) as usize],
             version: if seed % 8 < 4 { 2 } else { 1 },
-            compressed: seed % 3 == 0,
+            compressed: seed.is_multiple_of(3),
             files,
             rng,
         }

@@ -10,8 +10,8 @@ use carillon_core::{
     Addresses, AssociationId, BitRate, BuildContext, Bytes, Config, Dest, Event, GroupId, Host, Input,
     Machine, NodeId, NumberedAddresses, PortId, ProtocolEntry, Received, Scope, Seeds, Time, Transmit, drain,
 };
+use carillon_proto::PLAIN_ONLY;
 use carillon_proto::plain::{PlainLimits, PlainReceiver};
-use carillon_proto::{PLAIN_ONLY, REGISTRY};
 use carillon_testkit::heap;
 use carillon_testkit::{is_long_tier, seeds};
 
@@ -118,6 +118,8 @@ fn attack(entry: &'static ProtocolEntry, seed: u64) -> usize {
         }
         most = most.max(heap::held(1));
     }
+    // Otherwise the attack says nothing.
+    assert!(machine.sources() > 8 && most > 32 << 10, "{} sources, {most} bytes", machine.sources());
     assert!(most < limits.sources * (MEMORY + SOURCE_MARGIN), "{} held {most} bytes", entry.name);
     let seconds = now.since(Time::ZERO).as_secs() + 11;
     for (node, bytes) in &sent.bytes {
@@ -140,9 +142,9 @@ fn settle(machine: &mut PlainReceiver, now: Time, sent: &mut Sent) {
 #[test]
 fn forged_plain_packets_cost_no_more_than_documented() {
     assert!(heap::is_counting(), "this test program does not count its heap");
-    let entries = REGISTRY.iter().chain(PLAIN_ONLY).filter(|entry| entry.plain.is_some());
+    // Fuzzed packets of other protocols are of sessions, which a receiver of plain sources ignores.
     let mut tried = 0;
-    for entry in entries {
+    for entry in PLAIN_ONLY {
         for seed in seeds(if is_long_tier() { 20 } else { 2 }) {
             println!("{} seed {seed}: at most {} bytes", entry.name, attack(entry, seed));
             tried += 1;
