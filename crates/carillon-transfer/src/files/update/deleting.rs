@@ -41,7 +41,7 @@ pub(in crate::files) struct Deletion {
 pub struct Removed {
     /// Number of entries.
     pub count: u64,
-    /// Names below the destination, at most [`MAX_NAMED`].
+    /// Names below the destination, at most 10 000.
     pub names: Vec<Vec<u8>>,
 }
 

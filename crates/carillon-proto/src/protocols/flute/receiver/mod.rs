@@ -354,7 +354,7 @@ impl Part for FluteReceiver {
 }
 
 /// Maximum memory, whatever the host allows.
-const MAX_MEMORY: usize = 1 << 40;
+const MAX_MEMORY: usize = usize::MAX >> 8;
 /// Maximum number of objects in assembly.
 const MAX_OBJECTS: usize = 1024;
 /// Maximum number of delivered objects that are remembered, so that they are not delivered again.
