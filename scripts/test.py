@@ -31,12 +31,9 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 CARGO = os.environ.get("CARGO", "cargo")
 # Crates that read no clock: load on the machine does not change what their tests find.
 TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit", "carillon-lab"]
-# Compiled with optimisation, the unit tests of these take up to five times as long as without, far more than they gain by it:
-# the others begin while they are built. What the integration tests spend their time in is optimised. The unit tests of
-# carillon-wire need a crate that needs carillon-wire, so both would be compiled once more.
-PLAIN = ["carillon-proto", "carillon-sim", "carillon-net", "carillon-core"]
-# Crates without unit tests. They are named, since cargo builds a test program for each library that it is asked for.
-WITHOUT = ["carillon-c", "carillon-py", "carillon-testkit"]
+# Compiled with optimisation these unit tests take five times as long as without, far more than they gain by it: the others
+# begin while they are built.
+PLAIN = "carillon-proto"
 # These begin first: they take longest.
 LONGEST = ["command", "conformance", "transfer", "laboratory", "delivery", "protocols", "session", "strangers"]
 
@@ -80,29 +77,24 @@ def programs(names: list[str] | None) -> Iterator[Program]:
         # Those of the command wait most of their time, so the others are built beside them.
         command = build("--workspace", "--test", "command")
         yield from command
-        # The examples are built as programs, since none has tests.
-        first = [built for built in build("--workspace", "--bins", "--test", "*") if built not in command]
+        first = [built for built in build("--workspace", "--bins", "--examples", "--test", "*") if built not in command]
     else:
         targets = [name for name in names if name != "lib"]
         first = build("--workspace", *(word for name in targets for word in ("--test", name))) if targets else []
     yield from sorted(first, key=lambda program: rank.get(program[0], len(rank)))
     if names is None:
-        yield from build("--workspace", *excluded(PLAIN + WITHOUT), "--lib")
+        yield from build("--workspace", "--exclude", PLAIN, "--lib")
     elif "lib" in names:
-        yield from build("--workspace", *excluded(WITHOUT), "--lib")
+        yield from build("--workspace", "--lib")
 
 
-def excluded(crates: list[str]) -> list[str]:
-    return [word for crate in crates for word in ("--exclude", crate)]
-
-
-def run_plain(crate: str, arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
-    """Builds the unit tests of one of those crates, and runs them."""
+def run_plain(arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
+    """Builds those unit tests, and runs them."""
     try:
         # With the command, of whose features of other crates these are, so that those are as they were built for it.
-        [program] = build("-p", crate, "-p", "carillon-cli", "--lib", "--config", f"profile.test.package.{crate}.opt-level=0")
+        [program] = build("-p", PLAIN, "-p", "carillon-cli", "--lib", "--config", f"profile.test.package.{PLAIN}.opt-level=0")
     except NotBuilt:
-        return False, f"{crate}: the unit tests could not be built"
+        return False, f"{PLAIN}: the unit tests could not be built"
     return run(program, arguments, variables)
 
 
@@ -198,9 +190,7 @@ def main() -> None:
             side_by_side.shutdown(cancel_futures=True)
             sys.exit("the tests could not be built")
         if selected is None:
-            for crate in PLAIN:
-                pool = side_by_side if crate in TIMELESS else one_by_one
-                running[pool.submit(run_plain, crate, arguments, variables)] = (crate, "", crate)
+            running[side_by_side.submit(run_plain, arguments, variables)] = (PLAIN, "", PLAIN)
         examples = side_by_side.submit(run_examples, arguments) if selected is None else None
         for done in concurrent.futures.as_completed(running):
             passed, shown = done.result()
