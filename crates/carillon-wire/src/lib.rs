@@ -14,6 +14,7 @@ pub mod doctor;
 pub mod envelope;
 pub mod erramilli_singh;
 pub mod error;
+#[cfg(feature = "flute")]
 pub mod fdt;
 mod feedback;
 pub mod ff;

@@ -9,7 +9,7 @@
 //! protocols demand.
 
 mod budget;
-#[cfg(test)]
+#[cfg(all(test, feature = "flute"))]
 mod file_tests;
 mod named_file;
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod csp;
 pub mod dsp;
 pub mod erramilli_singh;
 pub mod ff;
+#[cfg(feature = "flute")]
 pub mod flute;
 pub mod kfold;
 pub mod lms;
@@ -61,7 +62,10 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
 ];
 
 /// Protocols that have plain sessions only, and no sessions of Carillon.
-pub const PLAIN_ONLY: &[&ProtocolEntry] = &[&flute::ENTRY];
+pub const PLAIN_ONLY: &[&ProtocolEntry] = &[
+    #[cfg(feature = "flute")]
+    &flute::ENTRY,
+];
 
 /// Protocol with this name; `None` if it is not in the registry.
 pub fn find(name: &str) -> Option<&'static ProtocolEntry> {

@@ -85,8 +85,8 @@ static PLAIN_PGM: ProtocolEntry = ProtocolEntry {
     },
     trial: |trial| {
         (pgm::ENTRY.trial)(trial);
-        // Receivers that repair for others take part in sessions only.
-        trial.set("dlr_every", 0);
+        // Receivers that repair for others take part in sessions only, and so does parity.
+        trial.set("dlr_every", 0).set("parity", "none");
     },
     ..pgm::ENTRY
 };

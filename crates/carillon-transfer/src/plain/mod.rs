@@ -33,6 +33,7 @@
 //!         match news {
 //!             PlainNews::Opened(source) => println!("{source} sends"),
 //!             PlainNews::Message { payload, .. } => text.extend_from_slice(&payload),
+//!             PlainNews::File { .. } => unreachable!("messages have no names"),
 //!             PlainNews::Closed { .. } => next = RunControl::Drop,
 //!         }
 //!     }
