@@ -281,18 +281,7 @@ impl PollingList {
         }
         // Silent receivers must not block the others, so the oldest poll of an answering receiver counts.
         let oldest = open.find(|question| !self.is_silent(question.index, now));
-        match oldest {
-            Some(oldest) => serial >= self.limit(oldest.serial),
-            None => self.is_unheard(now, serial),
-        }
-    }
-
-    /// Returns true if all receivers are silent, and the path of each is full: more packets would serve none
-    /// now, and the answers may be in a long queue behind the packets sent so far.
-    fn is_unheard(&self, now: Time, serial: u64) -> bool {
-        self.is_answered
-            && self.in_group().all(|(index, _)| self.is_silent(index, now))
-            && self.is_full_to_all(serial)
+        oldest.is_some_and(|oldest| serial >= self.limit(oldest.serial))
     }
 
     /// Returns true if the window is full, like `is_full`, but compares each receiver with its own polls. A near
@@ -317,7 +306,7 @@ impl PollingList {
                 serial >= question.serial.saturating_add(self.control.window_to(question.index))
             });
         self.hold(now, holder.map(|question| question.index));
-        holder.is_some() || self.is_unheard(now, serial)
+        holder.is_some()
     }
 
     /// Records that the path of this member, or of none, keeps the sender from sending from now on.

@@ -75,32 +75,6 @@ fn near_member_does_not_bound_far_members_window() {
     }
 }
 
-/// Two flows on a link of 1 Mbit/s, with answers after seconds, once sent 100 000 packets at one instant.
-#[test]
-fn silence_of_all_members_lifts_no_limit() {
-    let mut list = list(2, true);
-    for index in 0..2 {
-        list.on_poll(at(0), index);
-        list.on_answer(at(100), index, 1, answer(&list, index), u64::MAX);
-    }
-    let poll = OutstandingPoll { at: at(100), ..question(&list, 0) };
-    for index in 0..2 {
-        // Two polls each; the first one expires.
-        list.on_poll(at(100), index);
-        list.on_poll(at(110), index);
-        assert!(!list.on_no_answer(at(400), &OutstandingPoll { index, ..poll }));
-    }
-    let open = [0, 1].map(|index| OutstandingPoll { at: at(110), index, ..poll });
-    let (now, more) = (at(10_000), 1 << 20);
-    assert!((0..2).all(|index| list.is_silent(index, now)));
-    assert!(list.is_held(now, more, &open) && list.is_full(now, more, &open));
-    assert!(list.is_held(now, more, []) && list.is_full(now, more, []), "their polls have expired");
-    assert!(!list.is_held(now, 0, &open), "their paths are not full");
-    // One of them answers, and the other one no longer matters.
-    list.on_answer(now, 1, 1, answer(&list, 1), u64::MAX);
-    assert!(!list.is_held(now, more, &open[..1]));
-}
-
 #[test]
 fn held_time_counts_only_after_path_filled() {
     let mut list = list(2, true);
