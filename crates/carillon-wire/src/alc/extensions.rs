@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use super::{Encoding, Hex, Transmission};
+use super::{Encoding, Transmission};
 use crate::ParseError;
-use crate::reader::Reader;
+use crate::hex::Hex;
+use crate::lct_extensions::{FTI, WORD, check, each, find};
 
 /// Header extensions, in the order of the packet. Unknown ones are kept and not interpreted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,22 +21,15 @@ pub struct FdtHeader {
 }
 
 const TIME: u8 = 2;
-const FTI: u8 = 64;
 const FDT: u8 = 192;
 const CENC: u8 = 193;
-/// Extension types from here on are one word long and have no length field.
-const FIRST_FIXED: u8 = 128;
-const WORD: usize = 4;
 /// Bit of EXT_TIME: seconds of the sender's clock follow.
 const SENDER_SECONDS: u8 = 0x80;
 
 impl<'a> Extensions<'a> {
     /// Checks that the bytes are whole extensions.
     pub fn new(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        let mut fields = Reader::new(bytes);
-        while !fields.rest().is_empty() {
-            next(&mut fields)?;
-        }
+        check(bytes)?;
         Ok(Extensions(bytes))
     }
 
@@ -67,7 +61,7 @@ impl<'a> Extensions<'a> {
 
     /// Header of an instance of the file delivery table, if the packet has it.
     pub fn fdt(self) -> Option<FdtHeader> {
-        let &[high, mid, low] = self.find(FDT)? else { return None };
+        let &[high, mid, low] = find(self.0, FDT)? else { return None };
         let instance = u32::from_be_bytes([0, high & 15, mid, low]);
         Some(FdtHeader { version: high >> 4, instance })
     }
@@ -75,12 +69,12 @@ impl<'a> Extensions<'a> {
     /// Content encoding of the file delivery table (EXT_CENC), if the packet has it: 0 none, 1 ZLIB, 2 DEFLATE,
     /// 3 GZIP.
     pub fn content_encoding(self) -> Option<u8> {
-        self.find(CENC)?.first().copied()
+        find(self.0, CENC)?.first().copied()
     }
 
     /// Seconds of the sender's clock since 1900, if the packet has them.
     pub fn sender_seconds(self) -> Option<u32> {
-        match *self.find(TIME)? {
+        match *find(self.0, TIME)? {
             [flags, _, a, b, c, d, ..] if flags & SENDER_SECONDS != 0 => {
                 Some(u32::from_be_bytes([a, b, c, d]))
             }
@@ -90,33 +84,13 @@ impl<'a> Extensions<'a> {
 
     /// Transmission information of the object for this FEC encoding, if the packet has it.
     pub fn transmission(self, encoding: Encoding) -> Option<Transmission> {
-        Transmission::parse(encoding, self.find(FTI)?)
-    }
-
-    /// Contents of the first extension of this type, behind its type and length.
-    fn find(self, kind: u8) -> Option<&'a [u8]> {
-        let mut fields = Reader::new(self.0);
-        std::iter::from_fn(|| next(&mut fields).ok()).find(|(found, _)| *found == kind).map(|found| found.1)
-    }
-}
-
-/// Type and contents of the next extension.
-fn next<'a>(fields: &mut Reader<'a>) -> Result<(u8, &'a [u8]), ParseError> {
-    let kind = fields.u8()?;
-    if kind >= FIRST_FIXED {
-        return Ok((kind, fields.bytes(WORD - 1)?));
-    }
-    let words = usize::from(fields.u8()?);
-    match (words * WORD).checked_sub(2) {
-        Some(length) => Ok((kind, fields.bytes(length)?)),
-        None => Err(ParseError::Field { field: "extension length", value: 0 }),
+        Transmission::parse(encoding, find(self.0, FTI)?)
     }
 }
 
 impl fmt::Display for Extensions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = Reader::new(self.0);
-        while let Ok((kind, content)) = next(&mut fields) {
+        for (kind, content) in each(self.0) {
             match (kind, self.fdt()) {
                 (FDT, Some(FdtHeader { version, instance })) => {
                     write!(f, " version {version} instance {instance}")?;

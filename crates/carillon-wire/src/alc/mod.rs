@@ -37,6 +37,8 @@ pub use fec::{Code, Encoding, PayloadId, Transmission};
 pub use identifiers::Identifiers;
 
 use crate::ParseError;
+use crate::hex::Hex;
+use crate::lct_extensions::WORD;
 use crate::reader::Reader;
 
 /// ALC packet.
@@ -197,19 +199,8 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// Bytes in hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
 /// Version of LCT.
 const VERSION: u8 = 1;
-/// Bytes of a word, in which the header is counted.
-const WORD: usize = 4;
 const SENDER_TIME: u8 = 0x08;
 const RESIDUAL_TIME: u8 = 0x04;
 const CLOSE_SESSION: u8 = 0x02;

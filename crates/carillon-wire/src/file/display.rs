@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::path::Quoted;
 use super::{Record, ResumePoint};
+use crate::hex::Hex;
 
 impl fmt::Display for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -28,12 +29,10 @@ impl fmt::Display for Record<'_> {
                 sessions.iter().try_for_each(|session| write!(f, " {:08x}", session.0))
             }
             Record::Subtree { index, end, value } => {
-                write!(f, "file {index} subtree end {end} value ")?;
-                value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                write!(f, "file {index} subtree end {end} value {}", Hex(value))
             }
             Record::EndOfFile { index, size, digest } => {
-                write!(f, "file {index} end size {size} digest ")?;
-                digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                write!(f, "file {index} end size {size} digest {}", Hex(digest))
             }
             Record::End { bytes, .. } => write!(f, "file transfer end bytes {bytes}"),
             Record::Message { number, bytes } => {
@@ -53,16 +52,10 @@ impl fmt::Display for Record<'_> {
             }
             Record::Withdraw { index, reason } => write!(f, "file {index} withdrawn: {reason}"),
             Record::Resume(ResumePoint { transfer, entry, offset }) => {
-                write!(f, "file transfer ")?;
-                transfer.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                write!(f, " from file {entry} offset {offset}")
+                write!(f, "file transfer {} from file {entry} offset {offset}", Hex(transfer))
             }
             Record::Kept { index } => write!(f, "file {index} kept"),
-            Record::List { list, flags } => {
-                write!(f, "file list ")?;
-                list.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-                write!(f, "{flags}")
-            }
+            Record::List { list, flags } => write!(f, "file list {}{flags}", Hex(list)),
             Record::Question { question } => write!(f, "file question {question}"),
             Record::Delete { limit: None } => f.write_str("file delete"),
             Record::Delete { limit: Some(limit) } => write!(f, "file delete limit {limit}"),

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::quantities::{decode_grtt, decode_rate};
 use crate::ParseError;
+use crate::hex::Hex;
+use crate::lct_extensions::{FTI, check, each, find};
 use crate::reader::Reader;
 
 /// Header extensions, in the order of the packet. Unknown ones are kept and not interpreted.
@@ -40,20 +42,13 @@ pub struct Congestion {
     pub rate: u16,
 }
 
-const FTI: u8 = 64;
 const CC: u8 = 3;
 const RATE: u8 = 128;
-/// Extension types from here on are one word long and have no length field.
-const FIRST_FIXED: u8 = 128;
-const WORD: usize = 4;
 
 impl<'a> Extensions<'a> {
     /// Checks that the bytes are whole extensions.
     pub fn new(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        let mut fields = Reader::new(bytes);
-        while !fields.rest().is_empty() {
-            next(&mut fields)?;
-        }
+        check(bytes)?;
         Ok(Extensions(bytes))
     }
 
@@ -89,7 +84,7 @@ impl<'a> Extensions<'a> {
 
     /// Transmission information for this FEC encoding, if the packet has it.
     pub fn transmission(self, fec_id: u8) -> Option<Transmission> {
-        let mut fields = Reader::new(self.find(FTI)?);
+        let mut fields = Reader::new(find(self.0, FTI)?);
         let size = u64::from(fields.u16().ok()?) << 32 | u64::from(fields.u32().ok()?);
         match fec_id {
             5 => {
@@ -115,7 +110,7 @@ impl<'a> Extensions<'a> {
 
     /// State of the receiver, if the packet has it.
     pub fn congestion(self) -> Option<Congestion> {
-        let mut fields = Reader::new(self.find(CC)?);
+        let mut fields = Reader::new(find(self.0, CC)?);
         Some(Congestion {
             sequence: fields.u16().ok()?,
             flags: fields.u8().ok()?,
@@ -127,33 +122,13 @@ impl<'a> Extensions<'a> {
 
     /// Code of the sender's rate, if the packet has it.
     pub fn rate(self) -> Option<u16> {
-        self.find(RATE).map(|content| u16::from_be_bytes([content[1], content[2]]))
-    }
-
-    /// Contents of the first extension of this type, behind its type and length.
-    fn find(self, kind: u8) -> Option<&'a [u8]> {
-        let mut fields = Reader::new(self.0);
-        std::iter::from_fn(|| next(&mut fields).ok()).find(|(found, _)| *found == kind).map(|found| found.1)
-    }
-}
-
-/// Type and contents of the next extension.
-fn next<'a>(fields: &mut Reader<'a>) -> Result<(u8, &'a [u8]), ParseError> {
-    let kind = fields.u8()?;
-    if kind >= FIRST_FIXED {
-        return Ok((kind, fields.bytes(WORD - 1)?));
-    }
-    let words = usize::from(fields.u8()?);
-    match (words * WORD).checked_sub(2) {
-        Some(length) => Ok((kind, fields.bytes(length)?)),
-        None => Err(ParseError::Field { field: "extension length", value: 0 }),
+        find(self.0, RATE).map(|content| u16::from_be_bytes([content[1], content[2]]))
     }
 }
 
 impl fmt::Display for Extensions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = Reader::new(self.0);
-        while let Ok((kind, content)) = next(&mut fields) {
+        for (kind, content) in each(self.0) {
             match kind {
                 RATE => write!(f, " rate {:.0}", self.rate().map_or(0.0, decode_rate))?,
                 CC => {
@@ -167,14 +142,5 @@ impl fmt::Display for Extensions<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Bytes in hexadecimal digits.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }

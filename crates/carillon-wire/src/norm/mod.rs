@@ -46,6 +46,7 @@ pub use quantities::{
 pub use requests::{Form, Item, Request, Requests};
 
 use crate::ParseError;
+use crate::lct_extensions::WORD;
 use crate::reader::Reader;
 
 /// NORM packet.
@@ -212,7 +213,6 @@ pub const DATA_HEADER_LEN: usize = 20;
 pub const NACK_HEADER_LEN: usize = 24;
 
 const VERSION: u8 = 1;
-const WORD: usize = 4;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram.

@@ -4,6 +4,7 @@
 //! receiver to the sender, in parts that the sender acknowledges.
 
 use crate::ParseError;
+use crate::hex::Hex;
 
 /// Part of a receiver's answer to a question about its holdings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,6 @@ impl ListId {
 
 impl std::fmt::Display for ListId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Hex(&self.0).fmt(f)
     }
 }

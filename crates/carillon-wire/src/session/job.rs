@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::ParseError;
+use crate::hex::Hex;
 
 /// Identity of a job in all of its sessions: 16 bytes that the sender draws at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +22,6 @@ impl JobId {
 
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        Hex(&self.0).fmt(f)
     }
 }
