@@ -10,7 +10,7 @@ use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, NodeId, Observer, Probability,
     ProtocolEntry, Role, Seeds, Time,
 };
-use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
+use carillon_net::{GROUP, OpenError, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
 use carillon_proto::{REGISTRY, find};
 use serde_json::json;
 
@@ -120,7 +120,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     enable_timestamps();
     let interfaces = args.interfaces.clone();
     let config = RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER };
-    let Some(endpoint) = open(&config, &stop)? else { return Ok(()) };
+    let sockets = || RelayEndpoint::open(config.clone());
+    let ready = format!("forwarding {group}");
+    let Some(endpoint) = open(&ready, &|| stop.asked(), sockets)? else { return Ok(()) };
     if endpoint.interfaces().count() < 2 {
         bail!("a relay has two interfaces or more: give --interface again");
     }
@@ -153,14 +155,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     reported
 }
 
-/// Opens the sockets; while an interface is absent, says so once and waits. `None` if a signal came first.
-fn open(config: &RelayConfig, stop: &Stop) -> anyhow::Result<Option<RelayEndpoint>> {
+/// Opens the sockets of a relay; while an interface is absent, says so once and waits. `None` if it was stopped first.
+fn open<T>(
+    ready: &str,
+    stopped: &dyn Fn() -> bool,
+    sockets: impl Fn() -> Result<T, OpenError>,
+) -> anyhow::Result<Option<T>> {
     let mut told = false;
-    while !stop.asked() {
-        match RelayEndpoint::open(config.clone()) {
-            Ok(endpoint) => {
-                tell_ready(&format!("forwarding {}", config.group))?;
-                return Ok(Some(endpoint));
+    while !stopped() {
+        match sockets() {
+            Ok(opened) => {
+                tell_ready(ready)?;
+                return Ok(Some(opened));
             }
             Err(error) if error.is_absent_network() => {
                 if !std::mem::replace(&mut told, true) {

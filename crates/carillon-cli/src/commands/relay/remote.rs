@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use anyhow::{anyhow, bail};
 use carillon_core::ProtocolEntry;
-use carillon_net::{OpenError, RemoteRelay, RemoteRelayConfig};
+use carillon_net::{RemoteRelay, RemoteRelayConfig};
 use serde_json::json;
 
-use super::{Args, CHECK_INTERVAL, LONGEST_STEP, RECEIVE_BUFFER};
+use super::{Args, CHECK_INTERVAL, LONGEST_STEP, RECEIVE_BUFFER, open};
 use crate::commands::helping;
-use crate::delivery::{Stop, enable_timestamps, notice, print_json, print_table, read_key, tell_ready};
+use crate::delivery::{Stop, enable_timestamps, notice, print_json, print_table, read_key};
 
 /// Relays until the process is interrupted.
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -44,7 +44,9 @@ fn relay(args: &Args, stopped: &dyn Fn() -> bool) -> anyhow::Result<()> {
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     let config = RemoteRelayConfig { group, from, interface, key, receive_buffer: RECEIVE_BUFFER };
     enable_timestamps();
-    let Some(mut relay) = open(&config, stopped)? else { return Ok(()) };
+    let sockets = || RemoteRelay::open(config.clone());
+    let ready = format!("relaying {group} from {from}");
+    let Some(mut relay) = open(&ready, stopped, sockets)? else { return Ok(()) };
     announce(args.json, group, &relay)?;
     let mut watch = PathWatch::default();
     let mut check_at = Instant::now() + CHECK_INTERVAL;
@@ -55,7 +57,7 @@ fn relay(args: &Args, stopped: &dyn Fn() -> bool) -> anyhow::Result<()> {
             check_at = Instant::now() + CHECK_INTERVAL;
             if !relay.is_current() {
                 notice("an interface or address has changed; waiting for the network");
-                let Some(other) = open(&config, stopped)? else { break };
+                let Some(other) = open(&ready, stopped, sockets)? else { break };
                 relay = other;
                 announce(args.json, group, &relay)?;
             }
@@ -75,29 +77,6 @@ fn sender(text: &str, group: SocketAddrV4) -> anyhow::Result<SocketAddrV4> {
         Ok(SocketAddr::V6(_)) => bail!("--from {text}: a relay is for IPv4"),
         _ => Err(anyhow!("--from {text}: give the sender's address, such as 192.0.2.1 or 192.0.2.1:7654")),
     }
-}
-
-/// Opens the sockets; while the network is absent, says so once and waits. `None` if it was stopped first.
-fn open(config: &RemoteRelayConfig, stopped: &dyn Fn() -> bool) -> anyhow::Result<Option<RemoteRelay>> {
-    let mut told = false;
-    while !stopped() {
-        match RemoteRelay::open(config.clone()) {
-            Ok(relay) => {
-                tell_ready(&format!("relaying {} from {}", config.group, config.from))?;
-                return Ok(Some(relay));
-            }
-            Err(error) if OpenError::is_absent_network(&error) => {
-                if !std::mem::replace(&mut told, true) {
-                    let text = format!("{error}; waiting for the network");
-                    notice(&text);
-                    tell_ready(&text)?;
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-        std::thread::sleep(LONGEST_STEP);
-    }
-    Ok(None)
 }
 
 fn announce(json: bool, group: SocketAddrV4, relay: &RemoteRelay) -> anyhow::Result<()> {
