@@ -71,10 +71,6 @@ fn for_all(loss: f64) {
         let mut trial = Trial::new(entry.parameters, TrialNetwork::Loopback, HOSTS, &mut rng);
         trial.is_lossy = loss > 0.0;
         (entry.trial)(&mut trial);
-        if entry.name == "pgm" {
-            // Parity that was sent ahead leaves nothing to repair.
-            trial.set("parity", "none");
-        }
         let scenario = Scenario { entry, settings: trial.into_config(), loss };
         if !agrees(&scenario) {
             return;
