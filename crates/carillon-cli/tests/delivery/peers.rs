@@ -260,9 +260,9 @@ fn killed_sender_is_named_and_the_others_are_delivered() {
         assert!(third.expect(0).err.contains("s2 is gone"));
         let ended = all_end(live.receivers, 1);
         for (ended, name) in ended.iter().zip(RECEIVERS) {
-            assert!(ended.err.contains("the sender s2 was lost"), "{}", ended.err);
-            // A sender reports the state of the others only.
-            assert!(!ended.err.contains(&format!("{name} is gone")), "{}", ended.err);
+            assert!(ended.err.contains("the sender s2 was lost"), "{}: {}", protocol.name, ended.err);
+            // A member reports the state of the others only.
+            assert!(!ended.err.contains(&format!("{name} is gone")), "{}: {}", protocol.name, ended.err);
         }
         same_order(protocol, &ended.each_ref());
     });

@@ -74,9 +74,10 @@ fn copies_resume_while_multicast_is_blocked() {
     let sent = sender.end().expect(0);
     let received: Vec<_> = receiving.into_iter().map(|one| one.end().expect(0)).collect();
     assert_copies(&net, &["r1", "r2"]);
-    assert_eq!(of(&sent, "r1")["path_changes"], 1, "{}", sent.out);
-    assert_eq!(of(&sent, "r2")["path_changes"], 3, "{}", sent.out);
-    assert_eq!(of(&sent, "r2")["path"], "multicast");
+    // On a busy machine, a pause can add a change to copies and one back.
+    let changes = |name| of(&sent, name)["path_changes"].as_u64().expect("a count");
+    assert!(changes("r1") % 2 == 1 && changes("r2") % 2 == 1 && changes("r2") >= 3, "{}", sent.out);
+    assert_eq!([&of(&sent, "r1")["path"], &of(&sent, "r2")["path"]], ["multicast"; 2]);
     let report = sent.events("report").pop().expect("a report");
     assert_eq!(report["sessions"], 1, "no receiver starts over");
     let path = received[1].events("report").pop().expect("a report")["paths"].clone();
@@ -263,7 +264,9 @@ fn six_machines_on_three_paths() {
     let wire = net.sender().counters().bytes_out - before;
     let paths = ["r1", "r2", "r3", "r4", "r5", "r6"].map(|name| of(&sent, name)["path"].clone());
     assert_eq!(paths, ["multicast", "multicast", "unicast", "unicast", "relay", "relay"], "{}", sent.out);
-    assert_eq!(of(&sent, "r1")["path_changes"], 3);
+    // On a busy machine, a pause can add a change to copies and one back.
+    let changes = of(&sent, "r1")["path_changes"].as_u64().expect("a count");
+    assert!(changes % 2 == 1 && changes >= 3, "{}", sent.out);
     let report = sent.events("report").pop().expect("a report");
     assert_eq!(report["sessions"], 1, "no receiver starts over");
     let stream = report["repairs"].as_f64().expect("repairs") * 1500.0 + bytes as f64 * 1.04;

@@ -153,8 +153,9 @@ impl<K: Ord + Copy> MachineContext<K> {
 
     /// Reports the difference between the members before and those of a new view to the host.
     pub fn on_view(&mut self, before: &Ranks, view: &View) {
-        // A member of the old view did not vote for the new one, or is gone for good.
-        for gone in before.without(&view.members).iter() {
+        // A member of the old view did not vote for the new one, or is gone for good. This node can find its own
+        // removal in the order when it returns. It is not lost to itself.
+        for gone in before.without(&view.members).iter().filter(|&rank| rank != self.rank) {
             self.events.member_lost(self.nodes[gone]);
         }
         // A joiner may have been a member before. It lost its state, so that it counts as a new one.
@@ -304,7 +305,7 @@ pub(super) mod tests {
             let joiners: Ranks = some(&mut rng).iter().filter(|&rank| members.contains(rank)).collect();
             context.on_view(&before, &View { ballot: Ballot::default(), members, joiners });
             let node = |rank| NodeId(10 + rank as u32);
-            let gone = (0..6).filter(|&rank| before.contains(rank) && !members.contains(rank));
+            let gone = (0..6).filter(|&rank| rank != 2 && before.contains(rank) && !members.contains(rank));
             let gone: Vec<_> = gone.map(|rank| Notice::MemberLost { member: node(rank) }).collect();
             let come = (0..6).filter(|&rank| {
                 rank != 2 && (members.contains(rank) && !before.contains(rank) || joiners.contains(rank))

@@ -292,11 +292,11 @@ mod tests {
             assert_eq!((stream.base(), stream.next()), (base, next));
             assert_eq!(stream.payload(number), here.get(&number));
             assert_eq!(stream.stored(), stored);
-            assert_eq!(stream.bytes(), here.values().map(memory_cost).sum());
+            assert_eq!(stream.bytes(), here.values().map(memory_cost).sum::<usize>());
             let from = stream.deliver();
             assert_eq!(
                 stream.undelivered(),
-                here.range(from..).map(|(_, payload)| memory_cost(payload)).sum()
+                here.range(from..).map(|(_, payload)| memory_cost(payload)).sum::<usize>()
             );
             let awaited = number >= from && (base..next).contains(&number);
             let is_there = here.contains_key(&number) || lost.contains(&number);

@@ -88,6 +88,8 @@ pub struct PollingList {
     live: usize,
     /// True once a receiver has answered.
     is_answered: bool,
+    /// Rate in packets per second while all receivers are silent, until one answers.
+    unheard: Option<f64>,
     /// True while the fastest member alone limits the packets in flight, instead of the slowest one.
     follows_fastest: bool,
     /// Receiver with the path that keeps the sender from sending, and since when.
@@ -134,6 +136,7 @@ impl PollingList {
             control,
             live: members,
             is_answered: false,
+            unheard: None,
             follows_fastest: false,
             held_since: None,
             limits: NodeMinimum::default(),
@@ -266,7 +269,7 @@ impl PollingList {
     /// Before the first response, an initial window applies, however often the receivers are polled: the path may be
     /// long.
     pub fn is_full<'q>(
-        &self,
+        &mut self,
         now: Time,
         serial: u64,
         open: impl IntoIterator<Item = &'q OutstandingPoll>,
@@ -281,7 +284,32 @@ impl PollingList {
         }
         // Silent receivers must not block the others, so the oldest poll of an answering receiver counts.
         let oldest = open.find(|question| !self.is_silent(question.index, now));
+        if oldest.is_none() {
+            self.note_silence(now);
+        }
         oldest.is_some_and(|oldest| serial >= self.limit(oldest.serial))
+    }
+
+    /// Notes whether all receivers are silent. Then none limits the packets in flight, so that their rate is limited
+    /// instead.
+    fn note_silence(&mut self, now: Time) {
+        let is_asked = self.is_controlled && self.is_answered && self.unheard.is_none();
+        if is_asked && self.in_group().all(|(index, _)| self.is_silent(index, now)) {
+            self.unheard = Some(self.unheard_rate());
+        }
+    }
+
+    /// Returns true from the time at which all receivers are silent until one answers.
+    pub fn is_unheard(&self) -> bool {
+        self.unheard.is_some()
+    }
+
+    /// Rate in packets per second while all receivers are silent: a window in each round trip of the nearest one, as
+    /// if it answered. Lower rates would keep a receiver waiting that is reachable for moments only.
+    fn unheard_rate(&self) -> f64 {
+        let trips = self.in_group().filter_map(|(index, _)| self.estimate(index).round_trip);
+        let trip = trips.min().unwrap_or(SILENCE_TIMEOUT).max(MIN_UNHEARD_TRIP);
+        self.window().max(1) as f64 / trip.as_secs_f64()
     }
 
     /// Returns true if the window is full, like `is_full`, but compares each receiver with its own polls. A near
@@ -305,7 +333,11 @@ impl PollingList {
             .find(|question| {
                 serial >= question.serial.saturating_add(self.control.window_to(question.index))
             });
-        self.hold(now, holder.map(|question| question.index));
+        let holder = holder.map(|question| question.index);
+        if holder.is_none() {
+            self.note_silence(now);
+        }
+        self.hold(now, holder);
         holder.is_some()
     }
 
@@ -333,7 +365,7 @@ impl PollingList {
     /// Records a response that closes `closed` outstanding polls.
     pub fn on_answer(&mut self, now: Time, index: usize, closed: u32, answer: Answer, limit: u64) {
         self.again.remove(&index);
-        self.is_answered = true;
+        (self.is_answered, self.unheard) = (true, None);
         self.answering.insert(index);
         let member = &mut self.members[index];
         member.open -= closed;
@@ -385,6 +417,7 @@ impl PollingList {
     pub fn skip(&mut self, index: usize) {
         self.again.remove(&index);
         self.answering.insert(index);
+        self.unheard = None;
         let member = &mut self.members[index];
         (member.repeats, member.unanswered, member.waiting) = (0, 0, None);
     }
@@ -406,6 +439,7 @@ impl PollingList {
     /// Forgets all outstanding polls and repetitions.
     pub fn clear_polls(&mut self) {
         self.again.clear();
+        self.unheard = None;
         for (index, member) in self.members.iter_mut().enumerate() {
             (member.open, member.unanswered, member.waiting) = (0, 0, None);
             // A receiver with repetitions has left the turns. It returns to them, since its repetitions are forgotten.
@@ -507,7 +541,8 @@ impl RateControl for PollingList {
     fn rate(&self) -> Option<BitRate> {
         // While the fastest member alone limits the group, only its window does: slower paths have bounded the rate,
         // so that the capacity of its path is unknown.
-        let packets = self.control.rate().filter(|_| !self.follows_fastest)?;
+        let known = self.control.rate().filter(|_| !self.follows_fastest);
+        let packets = known.into_iter().chain(self.unheard).min_by(f64::total_cmp)?;
         BitRate::new((packets * 8.0 * NOMINAL_PACKET_BYTES as f64) as u64)
     }
 }
@@ -516,6 +551,8 @@ impl RateControl for PollingList {
 pub const NOMINAL_PACKET_BYTES: u64 = 1000;
 /// Silence after which a receiver no longer holds up the others while the window has room.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
+/// Shortest round trip from which the rate to silent receivers is computed.
+const MIN_UNHEARD_TRIP: Duration = Duration::from_millis(1);
 /// Number of consecutive polls that random loss may take.
 const MAX_RANDOM_MISSES: u32 = 4;
 /// Repairs granted per message and receiver. A path that loses nine of ten packets needs nine repairs per message.

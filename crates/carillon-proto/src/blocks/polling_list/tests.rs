@@ -75,6 +75,37 @@ fn near_member_does_not_bound_far_members_window() {
     }
 }
 
+/// Two flows on a link of 1 Mbit/s, with answers after seconds, once sent 100 000 packets at one instant.
+#[test]
+fn silence_of_all_members_limits_the_rate() {
+    let mut list = list(2, true);
+    for index in 0..2 {
+        list.on_poll(at(0), index);
+        list.on_answer(at(100), index, 1, answer(&list, index), u64::MAX);
+    }
+    let poll = OutstandingPoll { at: at(100), ..question(&list, 0) };
+    for index in 0..2 {
+        // Two polls each; the first one expires.
+        list.on_poll(at(100), index);
+        list.on_poll(at(110), index);
+        assert!(!list.on_no_answer(at(400), &OutstandingPoll { index, ..poll }));
+    }
+    let open = [0, 1].map(|index| OutstandingPoll { at: at(110), index, ..poll });
+    let (now, more) = (at(10_000), 1 << 20);
+    assert!(!list.is_held(at(450), 0, &open) && !list.is_unheard(), "they are not silent yet");
+    let known = list.rate();
+    for open in [&open[..], &[]] {
+        assert!(!list.is_held(now, more, open) && !list.is_full(now, more, open), "none is waited for");
+        let rate = list.rate().expect("a limit");
+        // A window in each round trip of 100 ms, in packets of 1000 bytes.
+        let window = BitRate::new(list.window() * 10 * 8 * 1000).unwrap();
+        assert!(list.is_unheard() && rate == known.map_or(window, |known| known.min(window)), "{rate:?}");
+    }
+    // One of them answers, so that its path limits the sender again.
+    list.on_answer(now, 1, 1, answer(&list, 1), u64::MAX);
+    assert!(!list.is_held(now, more, &open[..1]) && !list.is_unheard());
+}
+
 #[test]
 fn held_time_counts_only_after_path_filled() {
     let mut list = list(2, true);

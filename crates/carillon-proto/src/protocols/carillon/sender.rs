@@ -206,6 +206,11 @@ impl CarillonSender {
         self.blocks.sent < self.blocks.window.end().min(self.polls.members.room())
     }
 
+    /// Paces at the rate that the paths carry, of which the configured rate is an upper bound.
+    fn update_rate(&mut self, now: Time) {
+        self.pace.set_rate(now, self.polls.members.rate().into_iter().chain(self.rate).min());
+    }
+
     /// Notes whether offered messages cannot be sent now because members have not confirmed enough.
     fn note_held(&mut self, now: Time, is_held: bool) {
         let since = self.held.0.take().unwrap_or(now);
@@ -363,6 +368,9 @@ impl Part for CarillonSender {
             let asks = !members.is_empty();
             return asks.then(|| self.polls.poll(context, &mut self.blocks, &members, purpose, buf));
         }
+        if self.polls.members.is_unheard() {
+            self.update_rate(context.now);
+        }
         // Token bucket: the packet waits until the bucket holds enough for it.
         if let Some(at) = self.pace.ready_at(context.now) {
             // A member holds the sender up if its path is slower than the configured rate.
@@ -450,8 +458,7 @@ impl Part for CarillonSender {
 
     fn follow_fastest(&mut self, context: &mut Context, on: bool) {
         self.polls.members.follow_fastest(on);
-        let rate = self.polls.members.rate();
-        self.pace.set_rate(context.now, rate.into_iter().chain(self.rate).min());
+        self.update_rate(context.now);
     }
 
     fn unanswered(&self, _context: &Context, member: NodeId) -> u32 {

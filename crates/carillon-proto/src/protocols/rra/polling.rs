@@ -123,7 +123,7 @@ impl PollScheduler {
     }
 
     /// Returns true if the limit of outstanding polls or the congestion window is reached, after `serial` packets.
-    pub fn is_full(&self, context: &Context, serial: u64) -> bool {
+    pub fn is_full(&mut self, context: &Context, serial: u64) -> bool {
         if self.outstanding.open_count() >= self.max_outstanding_polls {
             return true;
         }

@@ -2,7 +2,7 @@
 
 use carillon_core::{
     BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, NodeId, ObservedState,
-    PathMeasure, Received, Role, TokenBucket, Transmit, expand,
+    PathMeasure, Received, Role, Time, TokenBucket, Transmit, expand,
 };
 use carillon_wire::rra::Packet;
 
@@ -141,6 +141,13 @@ impl RraSender {
         self.messages.sent < self.messages.window.end().min(limit)
     }
 
+    /// Paces at the rate that the paths carry, of which the configured rate is an upper bound.
+    fn update_rate(&mut self, now: Time) {
+        if self.polling.by_path {
+            self.pace.set_rate(now, self.polling.members.rate().into_iter().chain(self.rate).min());
+        }
+    }
+
     /// Polls receivers that miss acknowledgments, when there is no data to send.
     fn next_poll(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (sent, window) = (self.messages.sent, &self.messages.window);
@@ -251,6 +258,9 @@ impl Part for RraSender {
         }
         if self.messages.window.is_empty() || self.polling.is_full(context, self.messages.serial) {
             return None;
+        }
+        if self.polling.members.is_unheard() {
+            self.update_rate(context.now);
         }
         if self.polling.by_path
             && (self.has_new() || !self.messages.repairs.is_empty())
