@@ -359,6 +359,7 @@ impl Part for CarillonSender {
             self.polls.members.control().on_idle(context.now);
             return self.idle(context, buf);
         }
+        let was_unheard = self.polls.members.is_unheard();
         if self.polls.is_full(context.now, self.blocks.serial) {
             self.note_held(context.now, true);
             // Lost responses alone may fill the window. Other polls find that out.
@@ -368,7 +369,7 @@ impl Part for CarillonSender {
             let asks = !members.is_empty();
             return asks.then(|| self.polls.poll(context, &mut self.blocks, &members, purpose, buf));
         }
-        if self.polls.members.is_unheard() {
+        if !was_unheard && self.polls.members.is_unheard() {
             self.update_rate(context.now);
         }
         // Token bucket: the packet waits until the bucket holds enough for it.

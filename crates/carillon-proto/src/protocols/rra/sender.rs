@@ -256,10 +256,11 @@ impl Part for RraSender {
         if let Some(transmit) = self.repeat_poll(context, buf) {
             return Some(transmit);
         }
+        let was_unheard = self.polling.members.is_unheard();
         if self.messages.window.is_empty() || self.polling.is_full(context, self.messages.serial) {
             return None;
         }
-        if self.polling.members.is_unheard() {
+        if !was_unheard && self.polling.members.is_unheard() {
             self.update_rate(context.now);
         }
         if self.polling.by_path
