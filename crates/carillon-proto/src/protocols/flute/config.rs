@@ -95,7 +95,7 @@ impl Shape {
                 (made(self.symbol, Code::RaptorQ { blocks, sub_blocks: 1, alignment: 4 }), 255)
             }
         };
-        let fits = super::partition::Partition::new(&transmission).is_some_and(|all| {
+        let fits = super::partition::partition(&transmission).is_some_and(|all| {
             let most = if self.scheme == Scheme::NoCode { u64::MAX } else { MAX_RAPTOR_SYMBOLS as u64 };
             all.blocks() <= blocks && all.symbols(0) <= most
         });

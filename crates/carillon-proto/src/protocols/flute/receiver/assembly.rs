@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use carillon_wire::alc::{PayloadId, Transmission};
 
 use super::super::code::{SymbolCode, code};
-use super::super::partition::Partition;
+use super::super::partition::partition;
+use crate::blocks::Partition;
 
 /// Object of which symbols arrive.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub enum Added {
 impl Assembly {
     /// Assembly of an object that is sent in this way; `None` if it is not possible or its code is not supported.
     pub fn new(transmission: Transmission) -> Option<Assembly> {
-        let partition = Partition::new(&transmission)?;
+        let partition = partition(&transmission)?;
         let code = code(transmission.code, transmission.symbol)?;
         let sizes = [0, partition.blocks().saturating_sub(1)].map(|block| partition.symbols(block) as usize);
         if partition.blocks() > 0 && !sizes.iter().all(|&size| code.codes(size)) {

@@ -4,7 +4,8 @@ use carillon_wire::alc::{PayloadId, Transmission};
 
 use super::super::code::{SymbolCode, code};
 use super::super::config::place;
-use super::super::partition::Partition;
+use super::super::partition::partition;
+use crate::blocks::Partition;
 
 /// Progress of a transmission.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ impl Pass {
     pub fn new(transmission: Transmission, parity_count: usize) -> Self {
         let code = code(transmission.code, transmission.symbol);
         Pass {
-            partition: Partition::new(&transmission),
+            partition: partition(&transmission),
             is_short: matches!(transmission.code, carillon_wire::alc::Code::NoCode { .. }),
             code,
             symbol_bytes: transmission.symbol.into(),
