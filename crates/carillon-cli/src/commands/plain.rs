@@ -44,7 +44,7 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
         Some(input) => options.open(bound, input, watch)?,
         None => options.open_files(bound, &args.paths, watch)?,
     };
-    // Nothing comes back where files are sent.
+    // Senders of files announce the end by themselves.
     let mut told = sends_files;
     run_to_end(&mut run, |run| -> anyhow::Result<RunControl> {
         record(run.driver_mut(), |tally| &mut tally.inner);

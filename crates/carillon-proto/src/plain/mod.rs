@@ -427,8 +427,8 @@ pub fn no_plain_sessions(protocol: &ProtocolEntry) -> ConfigError {
         .filter(|entry| entry.plain.is_some())
         .map(|entry| entry.name)
         .collect();
-    let (name, with) = (protocol.name, with.join(" and "));
-    ConfigError::Conflict(format!("the protocol \"{name}\" has no plain sessions, but {with} have"))
+    let (name, with) = (protocol.name, with.join(", "));
+    ConfigError::Conflict(format!("the protocol \"{name}\" has no plain sessions; these have: {with}"))
 }
 
 /// Default maximum number of sources.

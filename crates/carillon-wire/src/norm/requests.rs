@@ -66,7 +66,8 @@ impl Item {
         }
     }
 
-    fn emit(self, buf: &mut Vec<u8>) {
+    /// Appends the item; that of an acknowledged FLUSH is the contents of its acknowledgment.
+    pub fn emit(self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&[self.position.fec_id(), 0]);
         buf.extend_from_slice(&self.object.to_be_bytes());
         self.position.emit(buf);

@@ -47,6 +47,7 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --one-way --rate '50 Mbit/s' f over a one-way link (`carillon recv --one-way`)
   carillon send --plain --group 239.6.6.6:3055 f   to receivers of OpenPGM (`carillon recv --plain`)
   carillon send --plain --protocol flute f g       files to receivers of FLUTE
+  carillon send --plain --protocol norm f g        files to receivers of NORM
   carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
   carillon send --key-file key f              sealed: only members with this key can read it
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'

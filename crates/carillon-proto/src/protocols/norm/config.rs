@@ -77,6 +77,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("receive_window", (1, 1 << 20), "16384")
         .doc("maximum number of messages from the first missing one on that a receiver keeps"),
     Parameter::count("nack_bytes", (64, 60_000), "1200").doc("maximum number of bytes of requests in a NACK"),
+    Parameter::size("send_buffer", (1, 1 << 40), "67108864")
+        .doc("plain sessions: bytes of files kept for repairs; a longer file is sent alone"),
+    Parameter::span("linger", "100 ms").doc("plain sessions: time for which a sender stays after its end"),
+    Parameter::span("end_wait", "35 s")
+        .doc("plain sessions: silence after which a source of which nothing is missing has ended; NRL's implementation probes each 30 s"),
+    Parameter::count("backlog", (0, 1000), "16")
+        .doc("plain sessions: greatest number of earlier objects that a receiver requests when it begins"),
+    Parameter::count("node_id", (0, u32::MAX as u64 - 1), "0")
+        .doc("plain sessions: identifier of a receiver, which a sender may name for acknowledgments; 0: drawn"),
 ];
 
 /// Settings for files over a real network: much parity, short waits, a rate, and NACKs that need no multicast from

@@ -5,10 +5,12 @@
 //! times, and then repairs each block with as many parity symbols as the worst receiver misses (RFC 5510): a parity
 //! symbol repairs a different loss at each receiver.
 //!
+//! Sessions of Carillon are one stream of messages; plain sessions ([`files`]) send files to other implementations.
 //! `docs/protocols/norm.md` lists what is left out.
 
 mod config;
 mod describe;
+mod files;
 mod grtt;
 mod identity;
 mod receiver;
@@ -19,6 +21,7 @@ mod tests;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 
+pub use files::{NormFileReceiver, NormFileSender};
 pub use receiver::NormReceiver;
 pub use sender::NormSender;
 
@@ -35,6 +38,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     sender_hears_group: true,
     header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
     format: &carillon_wire::norm::FORMAT,
+    plain: Some(&files::PLAIN),
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     build: |role, context, settings| match role {

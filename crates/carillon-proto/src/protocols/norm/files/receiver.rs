@@ -1,0 +1,439 @@
+//! Receiver of files from one source.
+
+mod assembly;
+mod requesting;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use carillon_core::{
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, MessageId, ObservedState, Received, Role,
+    SourceKey, Time, Transmit,
+};
+use carillon_wire::norm::{
+    Body, Command, Item, Object, Packet, Position, Response, SenderState, Stamp, decode_group_size,
+    decode_grtt,
+};
+
+use super::super::describe::DESCRIBED;
+use super::super::identity::parse;
+use super::names;
+use super::needs::expand_object;
+use crate::blocks::{Draws, MachineContext, Part, Player};
+use crate::plain::NamedFile;
+use assembly::Assembly;
+use requesting::{Phase, Requesting};
+
+type Context = MachineContext<Timer>;
+
+/// Receives the files of a source and requests what is missing.
+#[derive(Debug)]
+pub struct NormFileReceiver {
+    id: u32,
+    source: SourceKey,
+    sequence: u16,
+    /// First object that is not delivered or lost; `None` before the first packet.
+    first: Option<u64>,
+    /// Objects from the first one on; those that are not here are unknown.
+    objects: BTreeMap<u64, Reception>,
+    /// Place behind the last one that is known to have been sent: object and block.
+    end: (u64, u64),
+    /// Place at which the sender is: it goes back for repairs.
+    position: (u64, u64),
+    memory: usize,
+    /// Bytes of the deliveries that the application has not taken.
+    waiting: usize,
+    backlog: u64,
+    requesting: Requesting,
+    timing: Timing,
+    /// Acknowledgment to send: object and position of a FLUSH.
+    acknowledgment: Option<(u16, Position)>,
+    /// Time of the last packet.
+    heard: Time,
+    closed: bool,
+}
+
+/// Reception of one object.
+#[derive(Debug)]
+enum Reception {
+    Assembling(Box<Assembly>),
+    /// Delivered, lost, or too long.
+    Done,
+}
+
+/// Times that the sender announces.
+#[derive(Debug)]
+struct Timing {
+    grtt: Duration,
+    backoff: u32,
+    group_size: u64,
+    /// Time without a packet after which a source of which nothing is missing has ended.
+    end_wait: Duration,
+    /// Time in the last probe, and when it arrived.
+    probe: Option<(Stamp, Time)>,
+    draws: Draws,
+}
+
+/// Timers of the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// End of the back-off or of the hold-off.
+    Request,
+    /// The sender has been silent.
+    Inactivity,
+}
+
+impl NormFileReceiver {
+    /// Creates the receiver of a source.
+    pub fn new(key: SourceKey, build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let id = match settings.count("node_id") {
+            0 => build.seeds.stream("norm.node_id").below(u64::from(u32::MAX) - 2) as u32 + 1,
+            id => id as u32,
+        };
+        Ok(NormFileReceiver {
+            id,
+            source: key,
+            sequence: 0,
+            first: None,
+            objects: BTreeMap::new(),
+            end: (0, 0),
+            position: (0, 0),
+            // A file is there twice while it is put together, but then its symbols are gone.
+            memory: build.memory.min(MAX_MEMORY) / 2,
+            waiting: 0,
+            backlog: settings.count("backlog"),
+            requesting: Requesting::new(
+                settings.choice("feedback") == "unicast",
+                settings.count("nack_bytes") as usize,
+                settings.count("robust_factor"),
+            ),
+            timing: Timing {
+                grtt: settings.span("grtt").at(build.bit_rate),
+                backoff: settings.count("backoff_factor") as u32,
+                group_size: settings.count("group_size"),
+                end_wait: settings.span("end_wait").at(build.bit_rate),
+                probe: None,
+                draws: Draws::new(build.seeds.clone(), "norm.backoff"),
+            },
+            acknowledgment: None,
+            heard: Time::ZERO,
+            closed: false,
+        }
+        .play(build))
+    }
+
+    /// Handles the state of the sender in any of its packets.
+    fn on_sender(&mut self, context: &mut Context, state: SenderState) {
+        self.timing.grtt = decode_grtt(state.grtt);
+        self.timing.backoff = state.backoff.into();
+        self.timing.group_size = decode_group_size(state.group_size);
+        self.requesting.on_heard();
+        self.heard = context.now;
+        context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
+    }
+
+    /// Number of the object of a packet; fails if it is not to be received. The first one begins the reception.
+    fn number(&mut self, object: u16) -> Result<u64, DropReason> {
+        let first = *self.first.get_or_insert_with(|| {
+            let object = u64::from(object);
+            // A few objects before the first one that was heard are worth a request.
+            if object <= self.backlog { 0 } else { object }
+        });
+        let number = expand_object(object, first.max(self.end.0));
+        if number < first || self.objects.get(&number).is_some_and(Reception::is_done) {
+            return Err(DropReason::Redundant);
+        }
+        if number >= first + MAX_OBJECTS { Err(DropReason::OutOfWindow) } else { Ok(number) }
+    }
+
+    /// Assembly of an object, opened with the sizes in this packet if there is none.
+    fn assembly(&mut self, context: &mut Context, number: u64, packet: &Packet<'_>) -> Option<&mut Assembly> {
+        let (object, fec_id) = match packet.body {
+            Body::Info { object, fec_id, .. } => (object, fec_id),
+            Body::Data { object, position, .. } => (object, position.fec_id()),
+            _ => return None,
+        };
+        if fec_id != FEC_ID || object.flags & Object::STREAM != 0 {
+            context.events.dropped(DropReason::Foreign);
+            return None;
+        }
+        if !self.objects.contains_key(&number) {
+            let Some(transmission) = packet.extensions.transmission(fec_id) else {
+                context.events.dropped(DropReason::OutOfOrder);
+                return None;
+            };
+            let Some(assembly) = Assembly::new(transmission, object) else {
+                context.events.dropped(DropReason::Malformed);
+                return None;
+            };
+            if transmission.size > self.memory as u64 {
+                // The loss is reported at once, so that the rest of the source arrives.
+                self.lose(context, number);
+                return None;
+            }
+            self.objects.insert(number, Reception::Assembling(Box::new(assembly)));
+        }
+        match self.objects.get_mut(&number) {
+            Some(Reception::Assembling(assembly)) => Some(assembly),
+            _ => None,
+        }
+    }
+
+    fn on_object(&mut self, context: &mut Context, packet: &Packet<'_>) {
+        let (Body::Info { object, .. } | Body::Data { object, .. }) = packet.body else { return };
+        let is_repair = object.flags & Object::REPAIR != 0;
+        let number = match self.number(object.id) {
+            Ok(number) => number,
+            Err(reason) => return context.events.dropped(reason),
+        };
+        context.events.received(if is_repair { "repair" } else { "data" }, number);
+        let used = self.used();
+        let has_room = used + packet.wire_len() + assembly::SYMBOL_OVERHEAD <= self.memory;
+        let Some(assembly) = self.assembly(context, number, packet) else { return };
+        let block = match packet.body {
+            Body::Data { position: Position::Rs8 { block, symbol }, payload, .. } => {
+                let added = if has_room {
+                    assembly.add(block.into(), symbol, payload)
+                } else {
+                    Err(DropReason::BufferFull)
+                };
+                if let Err(reason) = added {
+                    context.events.dropped(reason);
+                }
+                u64::from(block)
+            }
+            Body::Info { payload, .. } => {
+                assembly.inform(payload);
+                0
+            }
+            _ => return context.events.dropped(DropReason::Foreign),
+        };
+        let (block, is_whole) = (block.min(assembly.blocks()), assembly.is_whole());
+        if is_whole {
+            self.complete(context, number);
+        }
+        self.position = (number, block);
+        let passed = (number, block) > self.end;
+        self.end = self.end.max((number, block));
+        if passed {
+            // Requests begin at the boundary of a block, for everything before it.
+            self.consider(context);
+        }
+    }
+
+    /// Bytes of everything that is kept.
+    fn used(&self) -> usize {
+        let objects = self.objects.values().map(|reception| match reception {
+            Reception::Assembling(assembly) => assembly.memory(),
+            Reception::Done => 0,
+        });
+        objects.sum::<usize>() + self.waiting
+    }
+
+    /// Delivers a whole object.
+    fn complete(&mut self, context: &mut Context, number: u64) {
+        if let Some(Reception::Assembling(assembly)) = self.objects.insert(number, Reception::Done) {
+            let (information, content) = assembly.into_content();
+            let name = names::uri(&information, number);
+            let message = NamedFile { name, content: content.into() }.into_message();
+            self.waiting += message.len();
+            context.deliver_sent(number, message);
+        }
+        self.advance();
+    }
+
+    /// Gives up an object.
+    fn lose(&mut self, context: &mut Context, number: u64) {
+        self.objects.insert(number, Reception::Done);
+        context.events.loss_found(context.sender, number);
+        context.events.loss_final(context.sender, MessageId(number));
+        self.advance();
+    }
+
+    /// Moves on behind the objects that are done.
+    fn advance(&mut self) {
+        let Some(first) = &mut self.first else { return };
+        while self.objects.get(first).is_some_and(Reception::is_done) {
+            self.objects.remove(first);
+            *first += 1;
+        }
+    }
+
+    /// Handles a FLUSH: everything up to this place was sent.
+    fn on_flush(&mut self, context: &mut Context, object: u16, place: Position, is_named: bool) {
+        let Position::Rs8 { block, .. } = place else { return };
+        if let Ok(number) = self.number(object) {
+            let end = (number, u64::from(block) + 1);
+            self.end = self.end.max(end);
+            self.position = end;
+            self.consider(context);
+        }
+        let last = self.first.map_or(0, |first| expand_object(object, first));
+        // An acknowledgment says that nothing before is missing.
+        if is_named && self.first.is_some_and(|first| first > last) {
+            self.acknowledgment = Some((object, place));
+        }
+    }
+
+    /// Handles a SQUELCH: the sender repairs nothing before this object.
+    fn on_squelch(&mut self, context: &mut Context, object: u16) {
+        let Some(first) = self.first else { return };
+        let number = expand_object(object, first.max(self.end.0));
+        // A forged command loses what is known, and no more.
+        for lost in first..number.min(self.end.0 + 1) {
+            if !self.objects.get(&lost).is_some_and(Reception::is_done) {
+                self.lose(context, lost);
+            }
+        }
+    }
+
+    fn on_command(&mut self, context: &mut Context, command: Command<'_>) {
+        context.events.received(command.name(), self.end.0);
+        match command {
+            Command::Flush { object, position, nodes } => {
+                let is_named = nodes.iter().any(|node| node == self.id);
+                self.on_flush(context, object, position, is_named);
+            }
+            Command::Squelch { object, .. } => self.on_squelch(context, object),
+            Command::Probe { sent, .. } => self.timing.probe = Some((sent, context.now)),
+            Command::RepairAdvertisement { requests, .. } => self.on_requests_of_others(requests),
+            Command::End => self.close(context),
+            Command::AckRequest { .. } | Command::Application(_) => {}
+        }
+    }
+
+    /// Ends the reception. What is not complete is lost.
+    fn close(&mut self, context: &mut Context) {
+        if let Some(first) = self.first {
+            let known = self.objects.last_key_value().map_or(0, |(&number, _)| number + 1);
+            let last = if self.end.1 > 0 { self.end.0 + 1 } else { self.end.0 };
+            for number in first..last.max(known) {
+                if !self.objects.get(&number).is_some_and(Reception::is_done) {
+                    self.lose(context, number);
+                }
+            }
+        }
+        context.timers.cancel(Timer::Request);
+        context.timers.cancel(Timer::Inactivity);
+        self.closed = true;
+    }
+}
+
+impl Reception {
+    fn is_done(&self) -> bool {
+        matches!(self, Reception::Done)
+    }
+}
+
+impl Timing {
+    /// Time without a packet after which the sender counts as silent.
+    fn inactivity(&self) -> Duration {
+        (40 * self.grtt).max(Duration::from_secs(1))
+    }
+
+    /// Answer to the last probe: its time and how long it was held.
+    fn echo(&self, now: Time) -> Stamp {
+        let Some((sent, arrived)) = self.probe else { return Stamp::default() };
+        let micros = u64::from(sent.microseconds) + now.since(arrived).as_micros() as u64;
+        Stamp {
+            seconds: sent.seconds.wrapping_add((micros / 1_000_000) as u32),
+            microseconds: (micros % 1_000_000) as u32,
+        }
+    }
+}
+
+impl Part for NormFileReceiver {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Receiver;
+
+    fn held(&self) -> Option<u64> {
+        Some(self.objects.len() as u64)
+    }
+
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
+        let state = match self.requesting.phase() {
+            Phase::Idle => "Idle",
+            Phase::BackOff => "BackOff",
+            Phase::HoldOff => "HoldOff",
+        };
+        tell(ObservedState { of: DESCRIBED.states[1].of, about: 0, state, turn: self.requesting.turn() });
+    }
+
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
+        match timer {
+            Timer::Request => self.on_request_timer(context),
+            Timer::Inactivity => self.on_inactivity(context),
+        }
+    }
+
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = parse(&mut context.events, datagram.bytes) else { return };
+        let (Body::Info { sender, .. } | Body::Data { sender, .. } | Body::Command { sender, .. }) =
+            packet.body
+        else {
+            return context.events.dropped(DropReason::Foreign);
+        };
+        if super::key(packet.source, sender) != self.source {
+            return context.events.dropped(DropReason::Foreign);
+        }
+        if datagram.source != context.sender || self.closed {
+            return context.events.dropped(DropReason::NotAMember);
+        }
+        self.on_sender(context, sender);
+        match packet.body {
+            Body::Command { command, .. } => self.on_command(context, command),
+            _ => self.on_object(context, &packet),
+        }
+    }
+
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let response = Response {
+            sender: (self.source.0 >> 16) as u32,
+            instance: self.source.0 as u16,
+            echo: self.timing.echo(context.now),
+        };
+        let mut place = Vec::with_capacity(Item::RS8_LEN);
+        let requests = self.requesting.take_due();
+        let body = match (&requests, self.acknowledgment.take()) {
+            (Some(requests), waiting) => {
+                self.acknowledgment = waiting;
+                Body::Nack { response, requests: carillon_wire::norm::Requests::new(requests).ok()? }
+            }
+            (None, Some((object, position))) => {
+                Item { object, position }.emit(&mut place);
+                Body::Ack { response, kind: FLUSH_ACKNOWLEDGMENT, id: 0, payload: &place }
+            }
+            (None, None) => return None,
+        };
+        let packet =
+            Packet { sequence: self.sequence, source: self.id, body, extensions: Default::default() };
+        packet.emit(buf);
+        self.sequence = self.sequence.wrapping_add(1);
+        context.events.control(packet.name(), self.end.0);
+        Some(match self.requesting.is_unicast() {
+            true => Transmit::now(Dest::Node(context.sender)),
+            false => context.to_group(),
+        })
+    }
+
+    fn poll_delivery(&mut self, context: &mut Context) -> Option<Delivery> {
+        let delivery = context.poll_delivery()?;
+        self.waiting -= delivery.payload.len();
+        Some(delivery)
+    }
+
+    /// The source is complete after its end.
+    fn is_complete(&self) -> bool {
+        self.closed
+    }
+}
+
+/// FEC encoding: Reed-Solomon over GF(2^8).
+const FEC_ID: u8 = 5;
+/// Kind of the acknowledgment of a FLUSH (RFC 5740, 4.3.2).
+const FLUSH_ACKNOWLEDGMENT: u8 = 2;
+/// Maximum memory, whatever the host allows.
+const MAX_MEMORY: usize = usize::MAX >> 8;
+/// Maximum number of objects from the first one that is missing.
+const MAX_OBJECTS: u64 = 1024;

@@ -1,0 +1,530 @@
+//! Sender of files: objects in turn, repair cycles, probes and FLUSH commands (RFC 5740, 5.1 to 5.5).
+
+mod repairing;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, ConfigError, DropReason, MessageId, ObservedState, OfferError, Received, Role,
+    Time, TokenBucket, Transmit,
+};
+use carillon_wire::norm::{
+    Body, Command, Extensions, Nodes, Object, Packet, SenderState, StreamHeader, encode_group_size,
+    encode_rate,
+};
+
+use super::super::config::{Shape, positive};
+use super::super::describe::DESCRIBED;
+use super::super::grtt::{GroupRoundTrip, stamp};
+use super::super::identity::{instance, parse, sender_id};
+use super::geometry::{Geometry, position};
+use super::names;
+use super::needs::Needs;
+use crate::blocks::{FixedRate, MachineContext, Part, Player, RateControl, RepairBudget};
+use crate::plain::NamedFile;
+
+type Context = MachineContext<Timer>;
+
+/// Sends files and repairs them.
+#[derive(Debug)]
+pub struct NormFileSender {
+    id: u32,
+    instance: u16,
+    sequence: u16,
+    policy: Policy,
+    grtt: GroupRoundTrip,
+    /// Files that are sent or may be requested.
+    files: BTreeMap<u64, Outgoing>,
+    /// Number of the next file.
+    next: u64,
+    /// Place of the next packet with new contents.
+    cursor: Cursor,
+    pace: TokenBucket,
+    cycle: Cycle,
+    /// Requests that are collected for the next repairs.
+    collected: Needs,
+    /// Repairs to send.
+    repairs: Needs,
+    budget: RepairBudget<()>,
+    /// Number of symbols that were sent first.
+    sent: u64,
+    probing: Probing,
+    pending: Pending,
+    /// Number of FLUSH commands that are left.
+    flushes: u64,
+    finished: bool,
+    closed: bool,
+}
+
+/// Settings of the sender.
+#[derive(Clone, Copy, Debug)]
+struct Policy {
+    shape: Shape,
+    auto_parity: u8,
+    backoff: u8,
+    group_size: u8,
+    robust: u64,
+    link_overhead: u64,
+    rate: u16,
+    segment: u16,
+    most_request_bytes: usize,
+    buffer: u64,
+    cache_time: Duration,
+}
+
+/// File that is sent or may be requested.
+#[derive(Debug)]
+struct Outgoing {
+    information: Vec<u8>,
+    content: Bytes,
+    geometry: Geometry,
+    /// Number of parity symbols that were sent, of blocks that had any.
+    parity_sent: BTreeMap<u64, u8>,
+    /// Last time at which a part of it was sent.
+    touched: Time,
+}
+
+/// Place of the next packet with new contents: the information of a file comes before its first block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor {
+    file: u64,
+    is_informed: bool,
+    block: u64,
+    symbol: u8,
+}
+
+/// Times of probes (CMD CC).
+#[derive(Debug)]
+struct Probing {
+    sequence: u16,
+    interval: Duration,
+    most: Duration,
+    /// True if data was sent since the last probe.
+    active: bool,
+}
+
+/// Commands to send.
+#[derive(Debug, Default)]
+struct Pending {
+    probe: bool,
+    flush: bool,
+    end: bool,
+    squelch: bool,
+    advertise: bool,
+    last_squelch: Option<Time>,
+}
+
+/// Phase of the repair cycle (RFC 5740, 5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cycle {
+    Normal,
+    Aggregating,
+    HoldOff,
+}
+
+/// Timers of the sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The rate limit allows the next packet.
+    Pace,
+    /// End of the collection of NACKs, or of the hold-off.
+    Cycle,
+    /// Next probe.
+    Probe,
+    /// Next FLUSH command.
+    Flush,
+    /// Next advertisement of requests.
+    Advertise,
+    /// Room for a file may appear.
+    Advance,
+}
+
+impl NormFileSender {
+    /// Creates the sender of a plain session.
+    pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let (shape, rate) = (Shape::new(settings)?, FixedRate(settings.rate("rate")).rate());
+        let span = |name| positive(settings, build.bit_rate, name);
+        let burst = settings.size("burst").0;
+        let least = span("grtt_min")?;
+        let bytes_per_second = rate.unwrap_or(build.bit_rate).bps() as f64 / 8.0;
+        // Files have no header of a stream.
+        let segment = u64::from(build.max_payload) + StreamHeader::LEN as u64;
+        Ok(NormFileSender {
+            id: sender_id(build.association),
+            instance: instance(build.association),
+            sequence: 0,
+            policy: Policy {
+                shape,
+                auto_parity: settings.count("auto_parity").min(shape.parity.into()) as u8,
+                backoff: settings.count("backoff_factor") as u8,
+                group_size: encode_group_size(settings.count("group_size")),
+                robust: settings.count("robust_factor"),
+                link_overhead: build.link_overhead.into(),
+                rate: encode_rate(bytes_per_second),
+                segment: segment.min(u16::MAX.into()) as u16,
+                most_request_bytes: settings.count("nack_bytes") as usize,
+                buffer: settings.size("send_buffer").0,
+                cache_time: span("cache_time")?,
+            },
+            grtt: GroupRoundTrip::new(span("grtt")?, least, span("grtt_max")?),
+            files: BTreeMap::new(),
+            next: 0,
+            cursor: Cursor { file: 0, is_informed: false, block: 0, symbol: 0 },
+            pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
+            cycle: Cycle::Normal,
+            collected: Needs::default(),
+            repairs: Needs::default(),
+            budget: RepairBudget::new(settings.count("repair_budget")),
+            sent: 0,
+            probing: Probing { sequence: 0, interval: least, most: span("probe_max")?, active: false },
+            pending: Pending::default(),
+            flushes: 0,
+            finished: false,
+            closed: false,
+        }
+        .play(build))
+    }
+
+    /// True if every file was sent once.
+    fn is_sent(&self) -> bool {
+        self.cursor.file == self.next
+    }
+
+    /// Emits a packet of the sender.
+    fn emit(&mut self, body: Body<'_>, extensions: &[u8], buf: &mut Vec<u8>) {
+        // Extensions that were just written are whole.
+        let extensions = Extensions::new(extensions).unwrap_or_default();
+        Packet { sequence: self.sequence, source: self.id, body, extensions }.emit(buf);
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+
+    fn state(&self) -> SenderState {
+        SenderState {
+            instance: self.instance,
+            grtt: self.grtt.code(),
+            backoff: self.policy.backoff,
+            group_size: self.policy.group_size,
+        }
+    }
+
+    fn emit_command(&mut self, command: Command<'_>, extensions: &[u8], buf: &mut Vec<u8>) {
+        self.emit(Body::Command { sender: self.state(), command }, extensions, buf);
+    }
+
+    /// Emits the information of a file, which is its name.
+    fn emit_information(&mut self, file: u64, flags: u8, buf: &mut Vec<u8>) -> Option<()> {
+        let outgoing = self.files.get(&file)?;
+        let (geometry, payload) = (outgoing.geometry, outgoing.information.clone());
+        let object = Object { id: file as u16, flags: Object::FILE | Object::INFO | flags };
+        let body = Body::Info { sender: self.state(), object, fec_id: FEC_ID, payload: &payload };
+        self.emit(body, &extensions(geometry), buf);
+        Some(())
+    }
+
+    /// Emits a symbol.
+    fn emit_symbol(&mut self, file: u64, place: (u64, u8), flags: u8, buf: &mut Vec<u8>) -> Option<()> {
+        let outgoing = self.files.get(&file)?;
+        let symbol = outgoing.symbol(place)?;
+        let geometry = outgoing.geometry;
+        let object = Object { id: file as u16, flags: Object::FILE | Object::INFO | flags };
+        let body = Body::Data { sender: self.state(), object, position: position(place), payload: &symbol };
+        self.emit(body, &extensions(geometry), buf);
+        Some(())
+    }
+
+    fn emit_probe(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
+        self.pending.probe = false;
+        let sequence = self.probing.sequence;
+        let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &[] };
+        self.probing.sequence = sequence.wrapping_add(1);
+        let mut rate = Vec::with_capacity(4);
+        Extensions::push_rate(&mut rate, self.policy.rate);
+        self.emit_command(command, &rate, buf);
+        context.events.control("cc", self.cursor.file);
+        context.to_group()
+    }
+
+    /// Emits a command other than a probe that is due.
+    fn emit_other_command(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if std::mem::take(&mut self.pending.squelch) {
+            let first = self.files.first_key_value().map_or(self.next, |(&file, _)| file);
+            let object = first as u16;
+            self.emit_command(
+                Command::Squelch { object, position: position((0, 0)), invalid: &[] },
+                &[],
+                buf,
+            );
+            context.events.control("squelch", first);
+        } else if std::mem::take(&mut self.pending.advertise) {
+            let (bytes, all) = self.collected.write(self.policy.most_request_bytes);
+            let requests = carillon_wire::norm::Requests::new(&bytes).ok()?;
+            self.emit_command(Command::RepairAdvertisement { limited: !all, requests }, &[], buf);
+            context.events.control("repair_adv", self.cursor.file);
+        } else if std::mem::take(&mut self.pending.flush) {
+            let (&file, outgoing) = self.files.last_key_value()?;
+            let position = position(outgoing.geometry.last());
+            let command = Command::Flush { object: file as u16, position, nodes: Nodes::default() };
+            self.emit_command(command, &[], buf);
+            context.events.control("flush", file);
+        } else if std::mem::take(&mut self.pending.end) {
+            self.emit_command(Command::End, &[], buf);
+            context.events.control("eot", self.next);
+            self.closed = true;
+        } else {
+            return None;
+        }
+        Some(context.to_group())
+    }
+
+    /// Emits what has not been sent.
+    fn emit_new(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let Cursor { file, is_informed, block, symbol } = self.cursor;
+        let geometry = self.files.get(&file)?.geometry;
+        let to_group = context.to_group();
+        self.on_activity(context, file);
+        if !is_informed {
+            self.emit_information(file, 0, buf)?;
+            self.cursor.is_informed = true;
+            self.end_of_block(&geometry);
+            return Some(context.events.data_sent(to_group, MessageId(file), buf.len(), false));
+        }
+        self.emit_symbol(file, (block, symbol), 0, buf)?;
+        self.sent += 1;
+        let sources = geometry.sources(block);
+        if symbol >= sources
+            && let Some(outgoing) = self.files.get_mut(&file)
+        {
+            outgoing.parity_sent.insert(block, symbol - sources + 1);
+        }
+        self.cursor.symbol += 1;
+        self.end_of_block(&geometry);
+        context
+            .events
+            .push(carillon_core::Event::Continued { message: MessageId(file), bytes: buf.len() as u32 });
+        Some(to_group)
+    }
+
+    /// Moves the cursor on if a block or a file has ended.
+    fn end_of_block(&mut self, geometry: &Geometry) {
+        let sources = geometry.sources(self.cursor.block);
+        if sources > 0 && self.cursor.symbol >= sources + self.policy.auto_parity {
+            (self.cursor.block, self.cursor.symbol) = (self.cursor.block + 1, 0);
+        }
+        if self.cursor.block >= geometry.blocks() {
+            self.cursor = Cursor { file: self.cursor.file + 1, is_informed: false, block: 0, symbol: 0 };
+        }
+    }
+
+    /// Starts the FLUSH commands anew, two round-trip times from now.
+    fn on_activity(&mut self, context: &mut Context, file: u64) {
+        if let Some(outgoing) = self.files.get_mut(&file) {
+            outgoing.touched = context.now;
+        }
+        self.flushes = self.policy.robust;
+        if !self.probing.active {
+            // After silence the next probe is due soon again.
+            self.probing.active = true;
+            let soon = context.now + self.grtt.value().max(MIN_PROBE_INTERVAL);
+            if context.timers.armed(Timer::Probe).is_none_or(|at| at > soon) {
+                context.timers.arm(Timer::Probe, soon);
+            }
+        }
+        context.timers.arm(Timer::Flush, context.now + 2 * self.grtt.value());
+    }
+
+    fn on_probe_timer(&mut self, context: &mut Context) {
+        if self.closed {
+            return;
+        }
+        self.pending.probe = true;
+        self.grtt.on_probe();
+        // Probes must not take a notable part of the rate where the round-trip time is short.
+        let shortest = self.grtt.value().max(MIN_PROBE_INTERVAL);
+        self.probing.interval = match std::mem::take(&mut self.probing.active) {
+            true => shortest,
+            false => (self.probing.interval * 2).clamp(shortest, self.probing.most.max(shortest)),
+        };
+        context.timers.arm(Timer::Probe, context.now + self.probing.interval);
+    }
+
+    fn on_flush_timer(&mut self, context: &mut Context) {
+        let idle = self.is_sent() && self.repairs.is_empty() && !self.files.is_empty();
+        if idle && self.flushes == 0 {
+            // Nothing more follows, and the last FLUSH was 2 round-trip times ago.
+            self.pending.end = self.finished && !self.closed;
+            return;
+        }
+        if idle {
+            self.pending.flush = true;
+            self.flushes -= 1;
+        }
+        context.timers.arm(Timer::Flush, context.now + 2 * self.grtt.value());
+    }
+
+    /// Drops the oldest files that were sent and not requested for a while, as long as there is no room for `more`
+    /// bytes. Returns the time at which the next one may be dropped if there is none now.
+    fn make_room(&mut self, now: Time, more: u64) -> Result<(), Option<Time>> {
+        loop {
+            let held: u64 = self.files.values().map(|file| file.content.len() as u64).sum();
+            if (held + more <= self.policy.buffer && self.files.len() < MAX_FILES) || self.files.is_empty() {
+                return Ok(());
+            }
+            let Some(oldest) = self.files.first_entry() else { return Ok(()) };
+            if *oldest.key() >= self.cursor.file {
+                return Err(None);
+            }
+            let due = oldest.get().touched + self.policy.cache_time;
+            if due > now {
+                return Err(Some(due));
+            }
+            oldest.remove();
+        }
+    }
+}
+
+impl Outgoing {
+    /// Source or parity symbol of a block.
+    fn symbol(&self, (block, number): (u64, u8)) -> Option<Vec<u8>> {
+        let (geometry, sources) = (&self.geometry, self.geometry.sources(block));
+        let bytes = self.content.get(geometry.bytes(block))?;
+        let segment = usize::from(geometry.segment);
+        if number < sources {
+            return bytes.chunks(segment).nth(number.into()).map(<[u8]>::to_vec);
+        }
+        if number >= geometry.symbols(block) {
+            return None;
+        }
+        let known: Vec<_> = (0..).zip(bytes.chunks(segment)).collect();
+        Some(geometry.restore(block, &known, number))
+    }
+}
+
+/// Extensions of the packets of an object.
+fn extensions(geometry: Geometry) -> Vec<u8> {
+    let mut extensions = Vec::with_capacity(12);
+    Extensions::push_rs8(&mut extensions, geometry.transmission());
+    extensions
+}
+
+impl Part for NormFileSender {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
+
+    fn held(&self) -> Option<u64> {
+        Some(self.files.len() as u64)
+    }
+
+    fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
+        let state = match self.cycle {
+            Cycle::Normal => "Normal",
+            Cycle::Aggregating => "Aggregating",
+            Cycle::HoldOff => "HoldOff",
+        };
+        tell(ObservedState { of: DESCRIBED.states[0].of, about: 0, state, turn: 0 });
+    }
+
+    /// Sends the first probe at once.
+    fn start(&mut self, context: &mut Context) {
+        self.on_probe_timer(context);
+    }
+
+    fn on_timer(&mut self, context: &mut Context, timer: Timer) {
+        match timer {
+            Timer::Pace | Timer::Advance => {}
+            Timer::Cycle => self.on_cycle_timer(context),
+            Timer::Probe => self.on_probe_timer(context),
+            Timer::Flush => self.on_flush_timer(context),
+            Timer::Advertise => self.pending.advertise = !self.collected.is_empty(),
+        }
+    }
+
+    fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
+        let Some(packet) = parse(&mut context.events, datagram.bytes) else { return };
+        let (Body::Nack { response, .. } | Body::Ack { response, .. }) = packet.body else {
+            return context.events.dropped(DropReason::Foreign);
+        };
+        if (response.sender, response.instance) != (self.id, self.instance) {
+            return context.events.dropped(DropReason::Foreign);
+        }
+        self.grtt.on_answer(context.now, response.echo);
+        match packet.body {
+            Body::Nack { requests, .. } => {
+                let is_to_sender = matches!(datagram.destination, carillon_core::Dest::Node(_));
+                self.on_nack(context, requests, is_to_sender);
+            }
+            _ => context.events.received("ack", 0u64),
+        }
+    }
+
+    /// Emits commands first, then repairs, and what is new last.
+    fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let command = match self.pending.probe {
+            true => Some(self.emit_probe(context, buf)),
+            false => self.emit_other_command(context, buf),
+        };
+        let transmit = match (command, self.pace.ready_at(context.now)) {
+            (Some(transmit), _) => Some(transmit),
+            (None, Some(at)) => {
+                if !self.is_sent() || !self.repairs.is_empty() {
+                    context.timers.arm(Timer::Pace, at);
+                }
+                return None;
+            }
+            (None, None) => self.emit_repair(context, buf).or_else(|| self.emit_new(context, buf)),
+        };
+        if transmit.is_some() {
+            self.pace.spend(context.now, buf.len() as u64 + self.policy.link_overhead);
+        }
+        transmit
+    }
+
+    fn offer(&mut self, context: &mut Context, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if let Err(until) = self.make_room(context.now, payload.len() as u64) {
+            if let Some(at) = until {
+                context.timers.arm(Timer::Advance, at);
+            }
+            return Err(OfferError::Full);
+        }
+        let NamedFile { name, content } = NamedFile::parse(payload).unwrap_or_default();
+        let (shape, length) = (self.policy.shape, content.len());
+        let parity = u16::from(shape.parity);
+        let geometry = Geometry::new(length as u64, self.policy.segment, shape.block as u16, parity);
+        let geometry = geometry.ok_or(OfferError::TooLarge { len: length, max: MAX_FILE })?;
+        let mut information = names::information(&name);
+        information.truncate(self.policy.segment.into());
+        let outgoing =
+            Outgoing { information, content, geometry, parity_sent: BTreeMap::new(), touched: context.now };
+        self.files.insert(self.next, outgoing);
+        self.next += 1;
+        Ok(MessageId(self.next - 1))
+    }
+
+    fn finish(&mut self, context: &mut Context) {
+        self.finished = true;
+        if self.next == 0 {
+            self.closed = true;
+        } else if context.timers.armed(Timer::Flush).is_none() {
+            // The FLUSH commands may be over.
+            context.timers.arm(Timer::Flush, context.now + 2 * self.grtt.value());
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.closed
+    }
+}
+
+/// FEC encoding: Reed-Solomon over GF(2^8).
+const FEC_ID: u8 = 5;
+/// Shortest interval of probes.
+const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum number of files that are kept.
+const MAX_FILES: usize = 4096;
+/// Maximum bytes of a file, by which errors explain the limits of the code.
+const MAX_FILE: usize = 1 << 30;
