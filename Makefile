@@ -71,9 +71,9 @@ check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of C
 	@scripts/test.py --programs command dissector
 
 .PHONY: check-strangers
-check-strangers: setup ## plain sessions with OpenPGM and ZeroMQ in network namespaces (root), with losses; equal bytes in both directions
-	$(CARGO) test --workspace --test command --no-run --quiet
-	@scripts/check-strangers.py target/debug/carillon
+check-strangers: setup ## plain sessions with OpenPGM, ZeroMQ, NORM and FLUTE in network namespaces (root), with losses (QUICK=--quick: a few)
+	$(CARGO) build --workspace --profile test --bin carillon --example flute_peer --quiet
+	@scripts/check-strangers.py $(or $(CARGO_TARGET_DIR),target)/debug/carillon $(QUICK)
 
 .PHONY: check-package
 check-package: setup ## install the Python package in a fresh environment, run the README's code and all notebooks, try other versions of Python

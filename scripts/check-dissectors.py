@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Checks captures of simulated runs with Wireshark's dissectors: every packet must be dissected completely.
 
-XTP in each of its ways, and PGM, which are the protocols of the registry that tshark knows; one that it knows and that is not
-here is a failure. A packet is understood if the dissector's name is the last in its list of protocols (data it carries aside),
+XTP in each of its ways, PGM and NORM, which are the protocols of the registry that tshark knows; one that it knows and that is
+not here is a failure. Plain sessions of FLUTE (ALC) and NORM are captured as they are sent. Our dissector is loaded beside them. A packet is understood if the dissector's name is the last in its list of protocols (data it carries aside),
 nothing in it is malformed or marked by an expert, and its checksum is found correct.
 
 As root, a file that goes right over IP as XTP (`--raw-ip`) between two network namespaces is captured there, as it is.
@@ -49,6 +49,8 @@ CASES = [
     ("norm", "losses, parity and explicit repairs", ["loss.p=0.1", "protocol.block=4", "protocol.parity=1"]),
     ("norm", "unicast requests and a small cache", ["loss.p=0.1", "protocol.feedback=unicast", "protocol.cache=4", "protocol.cache_time=0 s"]),
 ]
+
+OUR_DISSECTOR = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "packaging", "wireshark", "carillon.lua")
 
 # NORM and ALC have no ports of their own.
 NORM_PORT = 6003
@@ -173,7 +175,6 @@ def over_udp(datagrams, path, port):
 
 def handed_over(binary, directory):
     """What is wrong with our dissector on its own port: PGM is to be PGM, the session Carillon's, and other bytes nothing of both."""
-    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "packaging", "wireshark", "carillon.lua")
     path = os.path.join(directory, "over-udp.pcap")
     pgm = capture(binary, directory, "pgm", ["loss.p=0.05"])
     session = ["ca030001" + "80000001" + "00" * 40, "ca010301" + "80000001" + "00" * 40]
@@ -182,21 +183,21 @@ def handed_over(binary, directory):
     wrong = []
     for datagrams, expected in ((pgm, "PGM"), (session, "Carillon"), (other, "UDP")):
         over_udp(datagrams, path, 7654)
-        text = tshark("-X", f"lua_script:{script}", "-r", path, "-T", "fields", "-e", "_ws.col.Protocol")
+        text = tshark("-X", f"lua_script:{OUR_DISSECTOR}", "-r", path, "-T", "fields", "-e", "_ws.col.Protocol")
         found = text.split()
         wrong += [f"packet {number} is {one} instead of {expected}" for number, one in enumerate(found, 1) if one != expected]
         wrong += [] if len(found) == len(datagrams) > 0 else [f"{len(found)} of {len(datagrams)} packets"]
     return wrong
 
 
-def flute(binary, directory, settings):
-    """The datagrams of a FLUTE session on the loopback interface: source, destination, payload."""
-    trace = os.path.join(directory, "flute.pcapng")
+def sent_plainly(binary, directory, protocol, port, settings):
+    """The datagrams of a plain session on the loopback interface: source, destination, payload."""
+    trace = os.path.join(directory, "plain.pcapng")
     if os.path.exists(trace):
         os.remove(trace)
-    with open(os.path.join(directory, "flute-file"), "wb") as file:
+    with open(os.path.join(directory, "plain-file"), "wb") as file:
         file.write(os.urandom(30_000))
-    command = [binary, "send", "--plain", "--protocol", "flute", "--group", f"239.77.4.4:{ALC_PORT}", "--interface", "lo"]
+    command = [binary, "send", "--plain", "--protocol", protocol, "--group", f"239.77.4.4:{port}", "--interface", "lo"]
     for setting in settings:
         command += ["--set", setting]
     run = subprocess.run(command + ["--trace", trace, file.name], capture_output=True, text=True)
@@ -211,6 +212,7 @@ def misunderstood(path, protocol):
     options = {"alc": ["-d", f"udp.port=={ALC_PORT},alc"], "xtp": [], "pgm": ["-o", "pgm.check_checksum:TRUE"], "norm": ["-d", f"udp.port=={NORM_PORT},norm"]}[protocol]
     kind = {"alc": "rmt-lct.toi", "xtp": "xtp.cmd.ptype", "pgm": "pgm.hdr.type", "norm": "norm.type"}[protocol]
     names = ["frame.protocols", "_ws.malformed", "_ws.expert.message", kind]
+    options += ["-X", f"lua_script:{OUR_DISSECTOR}"]
     text = tshark("-r", path, *options, "-T", "fields", *[word for name in names for word in ("-e", name)])
     wrong, kinds = [], {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -267,13 +269,18 @@ def main():
             if not kinds:
                 failed.append(f"{protocol}, {what}: nothing was captured")
         for settings in FLUTE_CASES:
-            over_udp(flute(binary, directory, settings), path, ALC_PORT)
+            over_udp(sent_plainly(binary, directory, "flute", ALC_PORT, settings), path, ALC_PORT)
             kinds, wrong = misunderstood(path, "alc")
             objects = sorted(kind for kind in kinds if kind)
             print(f"flute, {', '.join(settings)}: {sum(kinds.values())} packets (objects {', '.join(objects)}), {len(wrong)} complaints")
             for line in wrong[:5]:
                 print(f"  {line}")
             failed += wrong if objects == ["0", "1"] else [f"flute, {settings}: objects {objects}"]
+        over_udp(sent_plainly(binary, directory, "norm", NORM_PORT, ["auto_parity=2", "robust_factor=2"]), path, NORM_PORT)
+        kinds, wrong = misunderstood(path, "norm")
+        print(f"norm, plain: {sum(kinds.values())} packets (types {', '.join(sorted(kinds))}), {len(wrong)} complaints")
+        # Information, data and commands.
+        failed += wrong if sorted(kinds) == ["1", "2", "3"] else [f"norm, plain: types {sorted(kinds)}"]
         wrong = handed_over(binary, directory)
         print(f"our dissector beside others: {len(wrong)} complaints")
         failed += wrong

@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Plain sessions with programs that know nothing of Carillon: OpenPGM and ZeroMQ on epgm://, in both directions.
+"""Plain sessions with programs that know nothing of Carillon: OpenPGM, ZeroMQ on epgm://, NORM of the Naval Research
+Laboratory (NRL), and the crate `flute`, in both directions.
 
 Each cell sends a file between network namespaces, with losses in both directions at each receiver, and compares every
 byte. A cell fails if bytes differ, if a program aborts or reports a reset, or if a command does not end in time. With
---runs N each cell is run N times. A filter selects cells by a part of their names.
+--runs N each cell is run N times, and --quick runs a few cells of each program. A filter selects cells by a part of
+their names.
 
-Needs root, nft, and the libraries of Debian's libpgm-dev and libzmq3-dev; where something is missing, this says so and
-ends with 0, or with 1 if CARILLON_REQUIRE_NETWORK is set.
+Needs root, nft, the libraries of Debian's libpgm-dev, libzmq3-dev and libnorm-dev, which it installs, and the example
+flute_peer of carillon-transfer. A program that is missing is named, and its cells are left out; the result is then 1 if
+CARILLON_REQUIRE_NETWORK is set.
 """
 
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import itertools
 import os
 import random
@@ -19,11 +23,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "peers")]
 
+import deliveries
 import networks
 import programs
 
@@ -33,6 +39,8 @@ SIZES = (0, 1, 100_000, 10_000_000)
 # Bytes a second of every sender: well within what two processors and these losses allow.
 RATE = 2_500_000
 QUIET = 4
+# Networks are made one at a time.
+BUILDING = threading.Lock()
 LINGER = 5
 
 
@@ -49,7 +57,7 @@ class Cell:
     """One transfer: a network, the file, and the processes in it."""
 
     def __init__(self, carillon: str, folder: str, loss: float, size: int, receivers: int) -> None:
-        self.carillon, self.folder, self.size = carillon, folder, size
+        self.carillon, self.folder, self.loss, self.size = carillon, folder, loss, size
         self.network = networks.Network(receivers)
         for host in self.network.receivers:
             for hook in ("ingress", "egress"):
@@ -72,12 +80,21 @@ class Cell:
             return file.read()
 
     def await_ready(self, word: str) -> None:
-        end = time.monotonic() + 20
         for host in self.network.receivers:
-            while word not in self.log(host):
-                if time.monotonic() > end:
-                    raise Failed(f"{host} is not ready: {self.log(host)[-300:]}")
-                time.sleep(0.05)
+            self.await_word(host, word, 20)
+
+    def await_word(self, host: str, word: str, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while word not in self.log(host):
+            if time.monotonic() > end:
+                raise Failed(f"{host} does not say {word}: {self.log(host)[-300:]}")
+            time.sleep(0.05)
+
+    def stop(self, stopped: str) -> None:
+        """Ends the program of a host that has no end of its own."""
+        for host, process in self.started:
+            if host == stopped:
+                process.terminate()
 
     def await_ends(self, allowed: tuple[int, ...] = (0,)) -> None:
         end = time.monotonic() + limit(self.size)
@@ -196,6 +213,121 @@ def to_zeromq_beside_sessions(cell: Cell, peer: str) -> None:
     cell.compare(host, cell.path(host, "out"))
 
 
+def carillon_files(cell: Cell, protocol: str, group: str, *more: object) -> None:
+    """Carillon sends the file under its name."""
+    options = ["--protocol", protocol, "--group", group, "--interface", "eth0", "--rate", f"{RATE * 8} bit/s", *more]
+    cell.start("s", cell.carillon, "send", "--plain", *options, cell.file)
+
+
+def carillon_receives_files(cell: Cell, protocol: str, group: str, settings: dict[str, list[str]]) -> None:
+    for host in cell.network.receivers:
+        options = ["--protocol", protocol, "--group", group, "--interface", "eth0", "--out", cell.path(host, "in")]
+        cell.start(host, cell.carillon, "recv", "--plain", *options, "--timeout", 20, *settings.get(host, []))
+    # It says nothing before a source is there, and joins at once.
+    time.sleep(1)
+
+
+# The program of NRL has a group and nodes of its own.
+NORM_GROUP = "239.5.5.5:6003"
+FIRST_NODE = 11
+
+
+def norm_nodes(cell: Cell) -> list[tuple[str, int]]:
+    return [(host, FIRST_NODE + number) for number, host in enumerate(cell.network.receivers)]
+
+
+def to_norm(cell: Cell, peer: str) -> None:
+    for host, node in norm_nodes(cell):
+        os.mkdir(cell.path(host, "in"))
+        cell.start(host, peer, "recv", os.path.join(cell.path(host, "in"), "file"), node)
+    cell.await_ready("READY")
+    carillon_files(cell, "norm", NORM_GROUP)
+    for host, _ in norm_nodes(cell):
+        cell.await_word(host, "DONE", limit(cell.size))
+        cell.stop(host)
+    cell.await_ends()
+    for host, _ in norm_nodes(cell):
+        cell.compare(host, os.path.join(cell.path(host, "in"), "file"))
+
+
+def from_norm(cell: Cell, peer: str) -> None:
+    # The peer announces no end.
+    settings = {host: ["--set", f"node_id={node}", "--set", "end_wait=4s"] for host, node in norm_nodes(cell)}
+    carillon_receives_files(cell, "norm", NORM_GROUP, settings)
+    cell.start("s", peer, "send", cell.file, len(cell.network.receivers), f"rate={RATE * 8}")
+    if cell.size == 0:
+        # It waits for ever for the acknowledgment of a file without bytes, also with receivers of its own.
+        for host in cell.network.receivers:
+            cell.await_word(host, "received", 20)
+        cell.stop("s")
+    cell.await_ends((0, 1) if cell.size == 0 else (0,))
+    for host in cell.network.receivers:
+        cell.compare(host, received_file(cell, host, complete=True))
+
+
+def norm_wire_cost(cell: Cell, peer: str) -> None:
+    """What a file costs to NRL's receivers: all bytes that leave the sender and the receivers, by each sender."""
+    costs = []
+    for sender in ("carillon", "NRL"):
+        cell.started = []
+        before = [cell.network.bytes_sent(host) for host in cell.network.hosts]
+        for host, node in norm_nodes(cell):
+            shutil.rmtree(cell.path(host, "in"), ignore_errors=True)
+            os.mkdir(cell.path(host, "in"))
+            cell.start(host, peer, "recv", os.path.join(cell.path(host, "in"), "file"), node)
+        cell.await_ready("READY")
+        if sender == "carillon":
+            carillon_files(cell, "norm", NORM_GROUP)
+        else:
+            cell.start("s", peer, "send", cell.file, len(cell.network.receivers), f"rate={RATE * 8}")
+        for host, _ in norm_nodes(cell):
+            cell.await_word(host, "DONE", limit(cell.size))
+        # The sender may still send to receivers that have everything.
+        cell.started[-1][1].wait(limit(cell.size))
+        for host, _ in norm_nodes(cell):
+            cell.stop(host)
+        cell.await_ends()
+        after = [cell.network.bytes_sent(host) for host in cell.network.hosts]
+        costs.append(sum(after) - sum(before))
+    print(f"bytes on the wire for each byte: carillon {costs[0] / cell.size:.3f}, NRL {costs[1] / cell.size:.3f}")
+    if costs[0] > costs[1]:
+        raise Failed(f"{costs[0]} bytes instead of at most {costs[1]}")
+
+
+FLUTE_GROUP = f"{GROUP}:3400"
+
+
+class Flute:
+    """A way of sending by FLUTE: code, version, compression."""
+
+    def __init__(self, code: str, version: int, encoding: str) -> None:
+        self.code, self.version, self.encoding = code, version, encoding
+
+    def passes(self, cell: Cell) -> int:
+        return 1 if cell.loss == 0 else 6
+
+    def to_peer(self, cell: Cell, peer: str) -> None:
+        for host in cell.network.receivers:
+            address = cell.network.address(host)
+            cell.start(host, peer, "recv", cell.path(host, "in"), 1, 10, address, FLUTE_GROUP)
+        cell.await_ready("READY")
+        settings = {"fec": self.code, "version": self.version, "content_encoding": self.encoding}
+        settings["carousel"] = self.passes(cell)
+        options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+        carillon_files(cell, "flute", FLUTE_GROUP, *options)
+        cell.await_ends()
+        for host in cell.network.receivers:
+            cell.compare(host, received_file(cell, host, complete=True))
+
+    def from_peer(self, cell: Cell, peer: str) -> None:
+        carillon_receives_files(cell, "flute", FLUTE_GROUP, {})
+        command = [peer, "send", self.code, self.version, self.encoding, self.passes(cell), RATE]
+        cell.start("s", *command, cell.network.address("s"), FLUTE_GROUP, cell.file)
+        cell.await_ends()
+        for host in cell.network.receivers:
+            cell.compare(host, received_file(cell, host, complete=True))
+
+
 class Chain(networks.Network):
     """Networks in a row, with a router between each two: the sender in the first one, one receiver in the last."""
 
@@ -275,7 +407,13 @@ def cells() -> list[tuple[str, object, str, float, int, int]]:
         ("OpenPGM to carillon", from_openpgm, "pgm-messages"),
         ("carillon to ZeroMQ", to_zeromq, "zmq-messages"),
         ("ZeroMQ to carillon", from_zeromq, "zmq-messages"),
+        ("carillon to NORM", to_norm, "norm-file"),
+        ("NORM to carillon", from_norm, "norm-file"),
     ]
+    for code, version, encoding in (("reed-solomon", 2, "none"), ("raptorq", 1, "gzip")):
+        way = Flute(code, version, encoding)
+        directions.append((f"carillon to FLUTE {version}, {code}, {encoding}", way.to_peer, "flute_peer"))
+        directions.append((f"FLUTE {version} to carillon, {code}, {encoding}", way.from_peer, "flute_peer"))
     found = []
     for (name, run, peer), loss, size in itertools.product(directions, LOSSES, SIZES):
         # A socket without messages tells strangers nothing.
@@ -283,23 +421,92 @@ def cells() -> list[tuple[str, object, str, float, int, int]]:
             continue
         for receivers in (1, 2) if size in (100_000, 10_000_000) else (2,):
             found.append((name, run, peer, loss, size, receivers))
+    for code, version in itertools.product(("no-code", "reed-solomon", "raptor", "raptorq"), (1, 2)):
+        way = Flute(code, version, "none")
+        name = f"{code}, version {version}"
+        found.append((f"carillon to FLUTE, {name}", way.to_peer, "flute_peer", 0.05, 300_000, 1))
+        found.append((f"FLUTE to carillon, {name}", way.from_peer, "flute_peer", 0.05, 300_000, 1))
     for name, run in (
         ("OpenPGM to OpenPGM through one relay", through_one_relay),
         ("OpenPGM to OpenPGM through two relays", through_two_relays),
         ("carillon to OpenPGM through two relays", from_carillon_through_two_relays),
     ):
         found.append((name, run, "pgm-messages", 0.05, 1_000_000, 1))
+    found.append(("wire cost of NORM", norm_wire_cost, "norm-file", 0.05, 10_000_000, 2))
     found.append(("sessions beside a ZeroMQ subscriber", to_zeromq_beside_sessions, "zmq-messages", 0, 100_000, 1))
     return found
 
 
-def peers() -> dict[str, str]:
+def is_quick(name: str, loss: float, size: int, receivers: int) -> bool:
+    """True for the cells of --quick: each program and direction once, with losses."""
+    return "relay" not in name and "gzip" not in name and (loss, size, receivers) == (0.05, 100_000, 2)
+
+
+def openpgm() -> str:
     flags = programs.output_of("pkg-config", "--cflags", "--libs", "openpgm-5.3").split()
     if not any(flag.startswith("-lpgm") for flag in flags):
         raise programs.Missing("OpenPGM is missing (package libpgm-dev)")
     programs.compiled("pgm-messages.c", "cc", *flags)
+    return os.path.join(programs.BUILT, "pgm-messages")
+
+
+def zeromq() -> str:
     programs.compiled("zmq-messages.c", "cc", "-lzmq")
-    return {name: os.path.join(programs.BUILT, name) for name in ("pgm-messages", "zmq-messages")}
+    return os.path.join(programs.BUILT, "zmq-messages")
+
+
+def norm() -> str:
+    programs.compiled("norm-file.cpp", "c++", "-lnorm", "-lprotokit", "-lpthread", "-ldl")
+    return os.path.join(programs.BUILT, "norm-file")
+
+
+def flute(carillon: str) -> str:
+    path = os.path.join(os.path.dirname(carillon), "examples", "flute_peer")
+    if not os.path.exists(path):
+        raise programs.Missing("flute_peer is missing (cargo build -p carillon-transfer --example flute_peer)")
+    return path
+
+
+def peers(carillon: str) -> dict[str, str | programs.Missing]:
+    """The path of each program, or why it is missing."""
+    found: dict[str, str | programs.Missing] = {}
+    for name, build, packages in (
+        ("pgm-messages", openpgm, ("pkg-config", "libpgm-dev")),
+        ("zmq-messages", zeromq, ("libzmq3-dev",)),
+        ("norm-file", norm, ("libnorm-dev",)),
+        ("flute_peer", lambda: flute(carillon), ()),
+    ):
+        try:
+            try:
+                found[name] = build()
+            except programs.Missing:
+                deliveries.install(*packages)
+                found[name] = build()
+        except programs.Missing as problem:
+            found[name] = problem
+            print(f"SKIPPED check-strangers, {name}: {problem}", file=sys.stderr)
+    return found
+
+
+def required() -> bool:
+    return os.environ.get("CARILLON_REQUIRE_NETWORK", "0") not in ("", "0")
+
+
+def transfer(title: str, run: object, path: str, carillon: str, loss: float, size: int, receivers: int) -> bool:
+    """Runs a cell; whether it has passed."""
+    folder, begun = tempfile.mkdtemp(prefix="carillon-strangers-"), time.monotonic()
+    result, passed = "equal", True
+    try:
+        with BUILDING:
+            cell = Cell(carillon, folder, loss, size, receivers)
+        with cell:
+            run(cell, path)
+    except (Failed, subprocess.TimeoutExpired) as problem:
+        result, passed = f"FAILED: {problem}", False
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"{title}: {result} ({time.monotonic() - begun:.0f} s)", flush=True)
+    return passed
 
 
 def main() -> int:
@@ -307,32 +514,24 @@ def main() -> int:
     parser.add_argument("binary", nargs="?", default="target/debug/carillon", help="[target/debug/carillon]")
     parser.add_argument("filter", nargs="?", default="", help="part of the names of the cells")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="runs of each cell [1]")
+    parser.add_argument("--quick", action="store_true", help="a few cells of each program")
     args = parser.parse_args()
-    try:
-        missing = networks.why_not()
-        built = {} if missing else peers()
-    except programs.Missing as problem:
-        missing = str(problem)
-    if missing:
+    if missing := networks.why_not():
         print(f"SKIPPED check-strangers: {missing}", file=sys.stderr)
-        return 1 if os.environ.get("CARILLON_REQUIRE_NETWORK", "0") not in ("", "0") else 0
-    carillon, failed, done = os.path.abspath(args.binary), 0, 0
+        return int(required())
+    carillon = os.path.abspath(args.binary)
+    built = peers(carillon)
+    missing = sum(not isinstance(path, str) for path in built.values()) if required() else 0
+    chosen = []
     for name, run, peer, loss, size, receivers in cells():
         title = f"{name}, {size} bytes, {loss:.0%} loss, {receivers} receiver{'s' * (receivers > 1)}"
-        if args.filter not in title:
-            continue
-        for _ in range(args.runs):
-            folder, begun = tempfile.mkdtemp(prefix="carillon-strangers-"), time.monotonic()
-            try:
-                with Cell(carillon, folder, loss, size, receivers) as cell:
-                    run(cell, built[peer])
-                result = "equal"
-            except (Failed, subprocess.TimeoutExpired) as problem:
-                result, failed = f"FAILED: {problem}", failed + 1
-            finally:
-                shutil.rmtree(folder, ignore_errors=True)
-            done += 1
-            print(f"{title}: {result} ({time.monotonic() - begun:.0f} s)", flush=True)
+        path = built[peer]
+        if isinstance(path, str) and args.filter in title and (not args.quick or is_quick(name, loss, size, receivers)):
+            chosen += args.runs * [(title, run, path, carillon, loss, size, receivers)]
+    # Small transfers mostly wait.
+    with concurrent.futures.ThreadPoolExecutor(4 if args.quick else 1) as pool:
+        results = list(pool.map(lambda cell: transfer(*cell), chosen))
+    done, failed = len(results), results.count(False) + missing
     print(f"{done} transfers, {failed} failed")
     return 1 if failed or not done else 0
 
