@@ -18,8 +18,8 @@ use carillon_proto::session::{
 
 use crate::end::End;
 use crate::files::{
-    DELETE_DEMAND, Finish, Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, Trust,
-    VerifyingKey,
+    ARCHIVE_DEMAND, Accepted, DELETE_DEMAND, Finish, Incoming, Live, Messages, Output, Problem, SenderState,
+    Sink, Target, Trust, VerifyingKey,
 };
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
@@ -104,6 +104,8 @@ pub struct ReceiveOptions {
     pub sync: bool,
     /// Lets senders delete files of the directory that they do not have (`send --delete`).
     pub allow_delete: bool,
+    /// Part of archives that is accepted (`send --archive`).
+    pub allow_archive: Accepted,
     /// Sends nothing, and accepts senders that do not wait for receivers
     /// ([`End::silent_receivers`](crate::End::silent_receivers)).
     pub one_way: bool,
@@ -131,6 +133,7 @@ impl Default for ReceiveOptions {
             finish: None,
             sync: false,
             allow_delete: false,
+            allow_archive: Accepted::Nothing,
             one_way: false,
             returning: None,
             process: None,
@@ -274,9 +277,15 @@ impl ReceiveOptions {
         let reached = sink.reached(!self.trust.is_empty());
         config.list = sink.list().filter(|_| !self.one_way);
         sink.permit_deleting(self.allow_delete);
+        sink.accept_archives(self.allow_archive);
         sink.sync_at_end(self.sync);
-        let deletes = self.allow_delete && matches!(sink, Sink::Files(Target::Directory(_)));
-        config.demands = vec![Demand { name: DELETE_DEMAND, refusal: (!deletes).then_some(NO_DELETING) }];
+        let is_directory = matches!(sink, Sink::Files(Target::Directory(_)));
+        let deletes = self.allow_delete && is_directory;
+        let archives = self.allow_archive != Accepted::Nothing && is_directory;
+        config.demands = vec![
+            Demand { name: DELETE_DEMAND, refusal: (!deletes).then_some(NO_DELETING) },
+            Demand { name: ARCHIVE_DEMAND, refusal: (!archives).then_some(NO_ARCHIVES) },
+        ];
         config.resumes = reached.is_some();
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
@@ -453,6 +462,7 @@ impl<O: Observer> ReceiveRun<O> {
             messages,
             senders: senders.collect(),
             unstored: incoming.unstored().iter().map(|one| (path(&one.name), one.reason.clone())).collect(),
+            losses: incoming.losses().cloned().collect(),
             lost: self.participant.lost(),
             served: self.participant.served(),
             repairs: self.participant.driver.observer().repairs,
@@ -501,6 +511,8 @@ impl fmt::Debug for Place {
 
 /// Reason for declining a sender that wants to delete files.
 const NO_DELETING: &str = "this receiver lets no sender delete files (recv --allow-delete)";
+/// Reason for declining the sender of an archive.
+const NO_ARCHIVES: &str = "this receiver accepts no archives (recv --allow-archive)";
 
 fn path(name: &[u8]) -> PathBuf {
     OsStr::from_bytes(name).into()

@@ -9,7 +9,7 @@ use carillon_core::Duration;
 use carillon_net::Path;
 use carillon_proto::session::{MemberOutcome, UnservedReason};
 
-use crate::files::{Presence, Signature, Skipped};
+use crate::files::{Loss, Presence, Signature, Skipped};
 
 /// Result of a transfer at its sender.
 #[derive(Clone, Debug, PartialEq)]
@@ -380,6 +380,8 @@ pub struct ReceiveReport {
     pub senders: Vec<SenderReport>,
     /// Entries that this receiver cannot store, each with a reason that follows the path; at most 10 000 per sender.
     pub unstored: Vec<(PathBuf, String)>,
+    /// Attributes of an archive that this receiver cannot store.
+    pub losses: Vec<Loss>,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
     /// Names of the members that it served at the end, if it helped.

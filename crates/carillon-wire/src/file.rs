@@ -31,6 +31,7 @@
 //! SAME (21)        | type 21 | index u32 | offset u64 | length u64 |
 //! DELETE (22)      | type 22 | limit u64 |
 //! EXCLUDE (23)     | type 23 | pattern ... |
+//! ARCHIVE (24)     | type 24 | offset u32 | total u32 | bytes ... |
 //! ```
 //!
 //! RESUME follows OFFER and names the transfer: equal names mean equal files. It has the entry and the byte of that
@@ -46,6 +47,9 @@
 //! DELETE and then EXCLUDEs follow LIST if receivers are to remove what the listed directories have beyond the list,
 //! except what the patterns match; a limit of 2^64 - 1 stands for none. QUESTION 3 asks what that is
 //! ([`crate::deletions`]). Only receivers that permit it get these records.
+//!
+//! ARCHIVE records before the first FILE, DIRECTORY or LINK have owners, attributes and special entries in pieces
+//! ([`archive`]). Only receivers that permit it get them; a list that every receiver knows includes them.
 //!
 //! SPAN is a message of its own and no part of the transfer. It describes the next `count` messages: a DATA of this
 //! file each, with `step` bytes, the first one at `offset`. They were transmitted in these sessions, 1 to 8 of them;
@@ -65,6 +69,7 @@
 //! A message is a record or a PACK of records ([`records`]): small files share a message, and so do messages of a
 //! live stream that are sent at the same moment.
 
+pub mod archive;
 mod display;
 mod emit;
 mod list;
@@ -160,8 +165,8 @@ pub enum Record<'a> {
     End {
         /// Bytes of all DATA and HOLEs.
         bytes: u64,
-        /// BLAKE3 digest over all FILE, END_OF_FILE, KEPT, WITHDRAW, DIRECTORY and LINK records, each preceded by its
-        /// length in 4 bytes.
+        /// BLAKE3 digest over all FILE, END_OF_FILE, KEPT, WITHDRAW, DIRECTORY, LINK, DELETE, EXCLUDE and ARCHIVE
+        /// records, each preceded by its length in 4 bytes.
         listing: [u8; DIGEST_LEN],
     },
     /// Fragment of a message of a live stream.
@@ -244,6 +249,15 @@ pub enum Record<'a> {
     Exclude {
         /// The pattern.
         pattern: &'a str,
+    },
+    /// Part of the table of attributes and special entries ([`archive`]).
+    Archive {
+        /// Offset of the part in the table.
+        offset: u32,
+        /// Bytes of the table, at most [`archive::MAX_TABLE_BYTES`].
+        total: u32,
+        /// The part.
+        bytes: &'a [u8],
     },
     /// End of a file that the receivers must discard.
     Withdraw {
@@ -356,6 +370,9 @@ pub const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4 + 8;
 /// Bytes of a KEPT.
 pub const KEPT_LEN: usize = 1 + 4;
 
+/// Bytes that ARCHIVE adds to a part of the table.
+pub const ARCHIVE_HEADER_LEN: usize = 1 + 4 + 4;
+
 /// Bytes of a LINK without its path and its target.
 pub const LINK_HEADER_LEN: usize = 1 + 4 + 2;
 
@@ -460,6 +477,14 @@ impl<'a> Record<'a> {
                 let pattern = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
                 Record::Exclude { pattern: pattern.ok_or(refused)? }
             }
+            record_type::ARCHIVE => {
+                let (offset, total, bytes) = (reader.u32()?, reader.u32()?, reader.remaining());
+                let fits = u64::from(offset) + bytes.len() as u64 <= u64::from(total);
+                if bytes.is_empty() || !fits || total as usize > archive::MAX_TABLE_BYTES {
+                    return Err(ParseError::Field { field: "total", value: total.into() });
+                }
+                Record::Archive { offset, total, bytes }
+            }
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the record")?;
@@ -548,4 +573,5 @@ mod record_type {
     pub const SAME: u8 = 0x15;
     pub const DELETE: u8 = 0x16;
     pub const EXCLUDE: u8 = 0x17;
+    pub const ARCHIVE: u8 = 0x18;
 }

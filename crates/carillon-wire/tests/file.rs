@@ -1,6 +1,7 @@
 //! File delivery records: golden bytes, round trips, refused paths, and arbitrary bytes.
 
 use carillon_wire::ParseError;
+use carillon_wire::file::archive::{Archive, Class, Special, SpecialKind};
 use carillon_wire::file::{
     DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, ListFlags, MESSAGE_HEADER_LEN, PACK_HEADER_LEN,
     PACK_RECORD_LEN, PIECE_HEADER_LEN, Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES, Sessions,
@@ -63,6 +64,11 @@ pub fn each_golden(check: &mut dyn FnMut(Record<'_>, &str, &str)) {
     check(Record::Delete { limit: Some(258) }, "16 0000000000000102", "file delete limit 258");
     check(Record::Delete { limit: None }, "16 ffffffffffffffff", "file delete");
     check(Record::Exclude { pattern: "*.é" }, "17 2a2ec3a9", "file exclude \"*.é\"");
+    check(
+        Record::Archive { offset: 258, total: 300, bytes: b"abc" },
+        "18 00000102 0000012c 616263",
+        "file archive offset 258 of 300 length 3",
+    );
     check(
         Record::Data { index: 1, offset: 258, bytes: b"abc" },
         "03 00000001 0000000000000102 616263",
@@ -424,6 +430,53 @@ fn canonical(message: &[u8]) {
     }
 }
 
+/// A table with all kinds of entries.
+fn table() -> Archive {
+    let special = |name: &str, kind| Special { name: name.into(), class: 1, modified: Some(-3), kind };
+    Archive {
+        classes: vec![
+            Class::default(),
+            Class {
+                user: 1000,
+                group: 7,
+                mode: 0o6755,
+                attributes: vec![(b"user.a".to_vec(), b"v".to_vec()), (b"user.b".to_vec(), Vec::new())],
+            },
+        ],
+        runs: vec![(3, 1), (1, 0)],
+        links: vec![(2, None), (3, Some(5))],
+        specials: vec![
+            special("d/h", SpecialKind::HardLink(1)),
+            special("l", SpecialKind::Link(b"/etc/passwd".to_vec())),
+            special("p", SpecialKind::Fifo),
+            special("c", SpecialKind::CharacterDevice(1, 3)),
+            special("b", SpecialKind::BlockDevice(8, 1)),
+        ],
+    }
+}
+
+#[test]
+fn table_of_an_archive_parses_back_and_refuses_what_cannot_be() {
+    let (table, mut bytes) = (table(), Vec::new());
+    table.emit(&mut bytes);
+    assert_eq!(Archive::parse(&bytes), Ok(table.clone()));
+    for len in 0..bytes.len() {
+        assert!(Archive::parse(&bytes[..len]).is_err(), "{len} bytes");
+    }
+    let refused = |change: &dyn Fn(&mut Archive)| {
+        let (mut changed, mut bytes) = (table.clone(), Vec::new());
+        change(&mut changed);
+        changed.emit(&mut bytes);
+        Archive::parse(&bytes).is_err()
+    };
+    assert!(refused(&|table| table.specials[0].name = b"../h".to_vec()), "a path that leads out");
+    assert!(refused(&|table| table.specials[0].class = 2), "a class that is not there");
+    assert!(refused(&|table| table.runs[0].1 = 2), "a class that is not there");
+    assert!(refused(&|table| table.classes[0].user = u32::MAX), "no owner");
+    assert!(refused(&|table| table.classes[1].attributes[0].0.clear()), "an attribute without a name");
+    assert!(refused(&|table| table.specials[1].kind = SpecialKind::Link(Vec::new())), "no target");
+}
+
 proptest! {
     #[test]
     fn emitted_records_parse_back(
@@ -471,8 +524,22 @@ proptest! {
     }
 
     #[test]
+    fn changed_tables_parse_to_what_they_emit(at: usize, byte: u8, cut: usize) {
+        let mut bytes = Vec::new();
+        table().emit(&mut bytes);
+        let at = at % bytes.len();
+        bytes[at] = byte;
+        bytes.truncate(bytes.len() - cut % 4);
+        if let Ok(table) = Archive::parse(&bytes) {
+            let mut again = Vec::new();
+            table.emit(&mut again);
+            prop_assert_eq!(again, bytes);
+        }
+    }
+
+    #[test]
     fn no_bytes_make_the_parser_panic(
-        record_type in 0u8..20, rest in proptest::collection::vec(any::<u8>(), 0..80)
+        record_type in 0u8..26, rest in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{anyhow, bail};
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
-use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown, shown_path};
+use carillon_transfer::files::{Accepted, Live, Output, Problem, Sink, Target, shown, shown_path};
 use carillon_transfer::plain::Framing;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{
@@ -30,8 +30,9 @@ use super::plain;
 use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
     Human, Lines, NetworkArgs, OPEN, PlainProgress, Rate, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
-    bar as new_bar, change_text, deleted_json, enable_timestamps, explain, host, is_text_terminal, lost_json,
-    notice, open_service, print_json, record, seal_drops_json, seconds, unstored_json, utc_now,
+    bar as new_bar, change_text, deleted_json, enable_timestamps, explain, host, is_text_terminal,
+    losses_json, lost_json, notice, open_service, print_json, record, seal_drops_json, seconds,
+    unstored_json, utc_now,
 };
 use crate::exit::JobFailed;
 
@@ -96,6 +97,11 @@ pub struct Args {
     /// want to are declined.
     #[arg(long, conflicts_with_all = ["stdout", "stream"], help_heading = "Files")]
     allow_delete: bool,
+    /// Accept owners, permissions, attributes and special entries (`send --archive`). `ordinary`, the default, leaves
+    /// out what gives rights: set-user-id files, devices, file capabilities; `privileged` accepts them too. Without
+    /// this option such senders are declined.
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "ordinary", conflicts_with_all = ["stdout", "stream"], help_heading = "Files")]
+    allow_archive: Option<Accepted>,
     /// Write the contents of the files to standard output.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "json"], help_heading = "Files")]
     pub(super) stdout: bool,
@@ -196,6 +202,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         history,
         allow_older: args.allow_older,
         allow_delete: args.allow_delete,
+        allow_archive: args.allow_archive.unwrap_or_default(),
         sync: args.sync,
         finish: exec.clone().map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
         one_way: args.one_way,
@@ -419,6 +426,9 @@ impl Transfer<'_> {
         for (path, reason) in &report.unstored {
             notice(format_args!("{} {reason}: not delivered", shown_path(path)));
         }
+        for loss in &report.losses {
+            notice(format_args!("cannot store {loss}"));
+        }
         let incoming = self.run.driver().application();
         let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
         let came = bytes - (report.resumed + report.copied).min(bytes);
@@ -456,6 +466,7 @@ impl Transfer<'_> {
                 "digest": live.and_then(Live::digest).map(hex),
                 "senders": senders,
                 "unstored": unstored_json(&report.unstored),
+                "losses": losses_json(&report.losses),
                 "lost": lost_json(&report.lost),
                 "served": report.served,
                 "repairs": report.repairs,
@@ -563,7 +574,7 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
 }
 
 /// Options that need the session of Carillon.
-const PLAIN_CONFLICTS: [&str; 10] = [
+const PLAIN_CONFLICTS: [&str; 11] = [
     "stream",
     "trust",
     "trust_history",
@@ -574,6 +585,7 @@ const PLAIN_CONFLICTS: [&str; 10] = [
     "exec",
     "sync",
     "allow_delete",
+    "allow_archive",
 ];
 /// Default silence of a sender after which a receiver fails.
 const TIMEOUT: Duration = Duration::from_secs(5);

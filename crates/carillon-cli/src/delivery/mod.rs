@@ -35,7 +35,9 @@ pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, lost_json, outcome_text, print_json, print_table,
     seal_drops_json,
 };
-pub use paths::{deleted_json, followed_out_json, say_skip_count, skipped_json, unstored_json, with_path};
+pub use paths::{
+    deleted_json, followed_out_json, losses_json, say_skip_count, skipped_json, unstored_json, with_path,
+};
 pub use progress::PlainProgress;
 pub use seconds::seconds;
 pub use service::{change_text, open_service};

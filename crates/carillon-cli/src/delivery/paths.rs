@@ -1,10 +1,12 @@
 //! Paths in JSON, and the entries of a transfer that are not sent.
 
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use carillon_transfer::files::Loss;
 use carillon_transfer::{Deleted, Skipped};
 use serde_json::{Value, json};
 
@@ -34,6 +36,19 @@ pub fn skipped_json(skipped: &[Skipped]) -> Value {
 /// The entries that a receiver could not store.
 pub fn unstored_json(unstored: &[(PathBuf, String)]) -> Value {
     unstored.iter().map(|(path, reason)| with_path(json!({ "reason": reason }), "path", path)).collect()
+}
+
+/// Attributes that a receiver could not store.
+pub fn losses_json(losses: &[Loss]) -> Value {
+    let one = |loss: &Loss| {
+        let paths: Vec<Value> = loss
+            .names
+            .iter()
+            .map(|name| with_path(json!({}), "path", Path::new(OsStr::from_bytes(name))))
+            .collect();
+        json!({ "what": loss.what, "reason": loss.reason, "count": loss.count, "paths": paths })
+    };
+    losses.iter().map(one).collect()
 }
 
 /// Deleted entries: their number, and the paths that are known.

@@ -1,5 +1,6 @@
 //! `carillon send` and `carillon recv` as processes, over real multicast on loopback.
 
+mod archive;
 mod changing;
 mod damage;
 mod deleting;

@@ -17,13 +17,13 @@ use carillon_testkit::is_long_tier;
 use crate::delivery::support::{Place, in_parallel, need_multicast};
 
 /// Names of which some differ in case or in the composition of characters only.
-const NAMES: [&str; 18] = [
+pub const NAMES: [&str; 18] = [
     "a", "a/b", "a/b/c", "A", "A/b", "d", "d/a", "d/e", "d/e/a", "d/e/f/g", "é", "e\u{301}", "x", "X", "y",
     "y/z", "n\nl", "w/ s",
 ];
 
 /// Changes a tree at random; `out` is a directory for links that lead outside.
-fn change(root: &Path, out: Option<&Path>, rng: &mut Rng, steps: u64) {
+pub fn change(root: &Path, out: Option<&Path>, rng: &mut Rng, steps: u64) {
     fs::create_dir_all(root).expect("a directory");
     let remove = |path: &Path| match path.is_dir() && !path.is_symlink() {
         true => _ = fs::remove_dir_all(path),
@@ -114,8 +114,22 @@ fn walk(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
     found
 }
 
+/// Kind of transfer that makes trees equal.
+pub struct Mirror<'a> {
+    /// Changes a tree; the second argument is a directory outside, for links that lead there.
+    pub change: &'a (dyn Fn(&Path, Option<&Path>, &mut Rng, u64) + Sync),
+    /// Further arguments of receivers and senders.
+    pub recv: &'a str,
+    pub send: &'a str,
+    /// Compares the tree of this receiver with the sender's.
+    pub assert: &'a (dyn Fn(&Place, &str, u64) + Sync),
+    /// Text that describes everything in a directory.
+    pub state: &'a (dyn Fn(&Path) -> String + Sync),
+}
+
 /// Makes one pair of trees equal; returns the number of processes that were killed.
-fn mirror(seed: u64) -> usize {
+fn mirror(seed: u64, options: &Mirror<'_>) -> usize {
+    let change = options.change;
     let mut rng = Seeds::new(seed).stream("mirror");
     let place = Place::new();
     let outside = place.path("outside");
@@ -135,16 +149,16 @@ fn mirror(seed: u64) -> usize {
     }
     change(&site, None, &mut rng, 10);
     std::thread::sleep(Duration::from_millis(30));
-    let (expected, untouched) = (walk(&site), walk(&outside));
+    let untouched = (options.state)(&outside);
     let kills = rng.below(4) as usize;
     for attempt in 0..=kills {
         let mut start = |name: &str| {
             let line = format!("--overwrite --allow-delete --drop 0.05 --seed {}", rng.below(1 << 30));
-            place.recv(name).args(&line).start()
+            place.recv(name).args(&line).args(options.recv).start()
         };
         let mut receivers = [start("r1"), start("r2")];
         let line = "--expect r1,r2 --update --delete --timeout 3 --rate 200Mbit/s --name s";
-        let mut sender = place.send("s").args(line).arg(&site).start();
+        let mut sender = place.send("s").args(line).args(options.send).arg(&site).start();
         if attempt == kills {
             let sent = sender.end();
             let came = receivers.map(|receiver| receiver.end());
@@ -162,28 +176,41 @@ fn mirror(seed: u64) -> usize {
         drop((sender, receivers));
     }
     for name in ["r1", "r2"] {
-        let came = walk(&place.path(name).join("site"));
-        let differs = expected.iter().find(|(path, about)| came.get(*path) != Some(about));
-        let more = came.keys().find(|path| !expected.contains_key(*path));
-        assert!(differs.is_none() && more.is_none(), "seed {seed}, {name}: {differs:?} {more:?}");
+        (options.assert)(&place, name, seed);
         assert_eq!(fs::read(place.path(name).join("own")).expect("it stays"), name.as_bytes());
     }
-    assert!(walk(&outside) == untouched, "seed {seed}: something was written outside");
+    assert!((options.state)(&outside) == untouched, "seed {seed}: something was written outside");
     kills
 }
 
-#[test]
-fn random_trees_are_equal_after_kills_and_losses() {
-    need_multicast!();
+/// Makes pairs of trees equal, on two threads.
+pub fn run_pairs(options: &Mirror<'_>) {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
-    let runs = number("CARILLON_RUNS").unwrap_or(if is_long_tier() { 200 } else { 4 });
+    let runs = number("CARILLON_RUNS").unwrap_or(if is_long_tier() { 200 } else { 3 });
     let seeds: Vec<u64> = match number("CARILLON_SEED") {
         Some(seed) => vec![seed],
         None => (number("CARILLON_FROM").unwrap_or(1)..).take(runs as usize).collect(),
     };
     let killed = AtomicUsize::new(0);
-    in_parallel(2, &seeds, |seed| _ = killed.fetch_add(mirror(*seed), Ordering::Relaxed));
+    in_parallel(2, &seeds, |seed| _ = killed.fetch_add(mirror(*seed, options), Ordering::Relaxed));
     let killed = killed.into_inner();
     println!("{} pairs of trees, {killed} processes killed", seeds.len());
     assert!(seeds.len() == 1 || killed >= seeds.len() / 2, "{killed} processes were killed");
+}
+
+#[test]
+fn random_trees_are_equal_after_kills_and_losses() {
+    need_multicast!();
+    run_pairs(&Mirror {
+        change: &change,
+        recv: "",
+        send: "",
+        assert: &|place, name, seed| {
+            let (expected, came) = (walk(&place.path("site")), walk(&place.path(name).join("site")));
+            let differs = expected.iter().find(|(path, about)| came.get(*path) != Some(about));
+            let more = came.keys().find(|path| !expected.contains_key(*path));
+            assert!(differs.is_none() && more.is_none(), "seed {seed}, {name}: {differs:?} {more:?}");
+        },
+        state: &|directory| format!("{:?}", walk(directory)),
+    });
 }

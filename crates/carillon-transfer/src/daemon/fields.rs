@@ -332,6 +332,7 @@ impl Report for ReceiveReport {
             messages: number(rest, "messages"),
             senders: parts.of("sender", sender),
             unstored: Vec::new(),
+            losses: Vec::new(),
             lost: lost(parts),
             served: Vec::new(),
             repairs: number(rest, "repairs"),

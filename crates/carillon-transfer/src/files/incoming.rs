@@ -10,6 +10,7 @@ use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 use carillon_wire::file::Record;
 
+use super::archive::Loss;
 use super::arriving::{Completed, Unstored};
 use super::disk::Disk;
 use super::finish::Finish;
@@ -147,6 +148,11 @@ impl Incoming {
     /// Entries that were deleted on request of the sender.
     pub fn deleted(&self) -> Option<&Removed> {
         self.senders.values().find_map(|sender| sender.deleted.as_ref())
+    }
+
+    /// Attributes of archives that could not be stored.
+    pub fn losses(&self) -> impl Iterator<Item = &Loss> {
+        self.senders.values().flat_map(|sender| &sender.losses)
     }
 
     /// Total bytes of all files, once every sender has announced them.

@@ -20,7 +20,8 @@ impl Listing {
         | Record::Directory { .. }
         | Record::Link { .. }
         | Record::Delete { .. }
-        | Record::Exclude { .. } = record
+        | Record::Exclude { .. }
+        | Record::Archive { .. } = record
         {
             self.0.add(record);
         }

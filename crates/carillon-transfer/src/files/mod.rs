@@ -4,6 +4,7 @@
 //! further sender. They use the records of [`carillon_wire::file`] and do the disk I/O. Session and protocol do not
 //! depend on files, nor this module on a protocol.
 
+mod archive;
 mod arriving;
 mod contents;
 mod contribution;
@@ -56,6 +57,8 @@ mod worker_queue;
 mod written;
 
 pub use crate::limits::MAX_MESSAGE_LEN;
+pub(crate) use archive::ARCHIVE_DEMAND;
+pub use archive::{Accepted, Loss};
 pub use arriving::{Completed, Unstored};
 pub use contribution::Contribution;
 pub use feed::{Closed, Feed};

@@ -54,6 +54,16 @@ impl Unstorable {
         ))
     }
 
+    /// The system refuses to create it.
+    pub fn special(what: &str, error: impl Into<io::Error>) -> Self {
+        Unstorable(format!("is a {what}, which this receiver cannot store: {}", error.into()))
+    }
+
+    /// This receiver accepts no devices.
+    pub fn unwanted_device() -> Self {
+        Unstorable("is a device, which needs recv --allow-archive=privileged".to_owned())
+    }
+
     /// Something in its place is kept.
     pub fn blocked() -> Self {
         Unstorable("is not stored, because entries that --exclude keeps are in its place".to_owned())

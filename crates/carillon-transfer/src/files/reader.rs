@@ -10,8 +10,9 @@ use anyhow::{Context as _, anyhow};
 use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Record,
-    RelativePath, ResumePoint, SIGNED_HEADER_LEN, SUBTREE_BYTES, WithdrawReason,
+    ARCHIVE_HEADER_LEN, DATA_HEADER_LEN, FILE_HEADER_LEN, HOLE_MAX, KEPT_LEN, LINK_HEADER_LEN,
+    PACK_RECORD_LEN, Packer, Record, RelativePath, ResumePoint, SIGNED_HEADER_LEN, SUBTREE_BYTES,
+    WithdrawReason,
 };
 
 use super::contents::{Contents, Filled, Opened, Stamp};
@@ -73,7 +74,7 @@ impl ReadAhead {
         };
         let stage = match &update {
             Some(_) => Stage::Update(Phase::List),
-            None => from.map_or(Stage::Entry(0), Stage::Resume),
+            None => from.map_or(Stage::Archive(0), Stage::Resume),
         };
         let reader = Reader {
             signer,
@@ -166,6 +167,8 @@ pub(super) enum Stage {
     /// Part of an update before the files.
     Update(Phase),
     Resume(ResumePoint),
+    /// The table of an archive, from this byte on.
+    Archive(usize),
     Entry(usize),
     Contents(usize),
     /// Withdraws the file for this reason.
@@ -249,8 +252,9 @@ impl Reader {
         match self.stage {
             Stage::Update(phase) => self.go_on_updating(now, phase),
             Stage::Resume(from) => {
-                Ok(pack(&mut self.packer, &Record::Resume(from), || self.stage = Stage::Entry(0)))
+                Ok(pack(&mut self.packer, &Record::Resume(from), || self.stage = Stage::Archive(0)))
             }
+            Stage::Archive(at) => self.add_table(at, Stage::Entry(0)),
             Stage::Entry(index) if index >= self.manifest.entries().len() => {
                 self.stage = Stage::End;
                 Ok(Step::More)
@@ -270,6 +274,27 @@ impl Reader {
             }
             Stage::Done => Ok(Step::Done),
         }
+    }
+
+    /// Adds the next part of the table of an archive; `then` is the stage behind it.
+    pub(super) fn add_table(&mut self, at: usize, then: Stage) -> anyhow::Result<Step> {
+        let manifest = self.manifest.clone();
+        let table = manifest.table().unwrap_or_default();
+        let Some(rest) = table.get(at..).filter(|rest| !rest.is_empty()) else {
+            self.stage = then;
+            return Ok(Step::More);
+        };
+        let room = self.packer.room().saturating_sub(ARCHIVE_HEADER_LEN);
+        if room < rest.len().min(MIN_PIECE) && !self.packer.is_empty() {
+            return Ok(Step::Full);
+        }
+        let bytes = &rest[..rest.len().min(room).min(MAX_TABLE_PART)];
+        self.tell(&Record::Archive { offset: at as u32, total: table.len() as u32, bytes });
+        match &mut self.stage {
+            Stage::Archive(at) | Stage::Update(Phase::Archive(at)) => *at += bytes.len(),
+            _ => {}
+        }
+        Ok(Step::More)
     }
 
     /// Begins an entry.
@@ -550,6 +575,8 @@ fn changed(entry: &Entry) -> String {
     format!("{} changed while it was sent", entry.shown())
 }
 
+/// Maximum bytes of a part of the table of an archive, which must fit the stored list of an update.
+const MAX_TABLE_PART: usize = 60_000;
 /// Minimum bytes of a piece beside other records, unless it is the last.
 const MIN_PIECE: usize = 256;
 /// Minimum space behind a piece of [`PIECE_BYTES`] for further data of the same file in the message.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
 
+use super::archive::Loss;
 use super::arriving::{Completed, Unstored};
 use super::finish::Finish;
 use super::intake::{Intake, Sink};
@@ -51,6 +52,8 @@ pub struct State {
     pub copied: u64,
     /// Entries that were deleted, once it has ended.
     pub deleted: Option<Removed>,
+    /// Attributes of an archive that could not be stored, once it has ended.
+    pub losses: Vec<Loss>,
     /// Total bytes of all files, once announced.
     pub total: Option<u64>,
     /// Files completed.
@@ -128,6 +131,10 @@ impl Taker {
             resumed: intake.resumed(),
             copied: intake.copied(),
             deleted: intake.deleted().filter(|_| intake.result().is_some()).cloned(),
+            losses: match intake.result() {
+                Some(_) => intake.losses().into_iter().flat_map(|losses| losses.all()).cloned().collect(),
+                None => Vec::new(),
+            },
             total: intake.total(),
             files: intake.files(),
             is_short: intake.is_short(),

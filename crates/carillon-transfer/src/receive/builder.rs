@@ -6,7 +6,7 @@ use carillon_core::Duration;
 
 use super::ToReceive;
 use crate::end::End;
-use crate::files::{Finish, VerifyingKey};
+use crate::files::{Accepted, Finish, VerifyingKey};
 use crate::monitor::Monitor;
 
 impl End<ToReceive> {
@@ -21,6 +21,13 @@ impl End<ToReceive> {
     #[must_use]
     pub fn allow_delete(mut self) -> Self {
         self.what.options.allow_delete = true;
+        self
+    }
+
+    /// Accepts archives: owners, all permission bits, attributes, hard links and special entries.
+    #[must_use]
+    pub fn allow_archive(mut self, accepted: Accepted) -> Self {
+        self.what.options.allow_archive = accepted;
         self
     }
 

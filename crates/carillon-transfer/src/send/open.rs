@@ -9,7 +9,7 @@ use carillon_proto::session::{EarlierSessions, JobId, SenderSession};
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
 use crate::Error;
-use crate::files::{Binding, DELETE_DEMAND, Manifest, Outgoing, needed_payload};
+use crate::files::{ARCHIVE_DEMAND, Binding, DELETE_DEMAND, Manifest, Outgoing, needed_payload};
 use crate::monitor::Publisher;
 use crate::network::{Bound, random};
 use crate::tally::Tally;
@@ -91,6 +91,9 @@ impl SendOptions {
             }
             manifest.check_complete()?;
             config.demands.push(DELETE_DEMAND);
+        }
+        if manifest.is_archive() {
+            config.demands.push(ARCHIVE_DEMAND);
         }
         config.fallback = config.fallback.filter(|_| config.further || config.lanes);
         // Members say then what reaches them.

@@ -60,6 +60,9 @@ impl fmt::Display for Record<'_> {
             Record::Delete { limit: None } => f.write_str("file delete"),
             Record::Delete { limit: Some(limit) } => write!(f, "file delete limit {limit}"),
             Record::Exclude { pattern } => write!(f, "file exclude {}", Quoted(pattern.as_bytes())),
+            Record::Archive { offset, total, bytes } => {
+                write!(f, "file archive offset {offset} of {total} length {}", bytes.len())
+            }
             Record::Same { index, offset, len } => {
                 write!(f, "file {index} same offset {offset} length {len}")
             }

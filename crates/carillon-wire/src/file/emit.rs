@@ -125,6 +125,12 @@ impl Record<'_> {
                 buf.push(record_type::EXCLUDE);
                 buf.extend_from_slice(pattern.as_bytes());
             }
+            Record::Archive { offset, total, bytes } => {
+                buf.push(record_type::ARCHIVE);
+                buf.extend_from_slice(&offset.to_be_bytes());
+                buf.extend_from_slice(&total.to_be_bytes());
+                buf.extend_from_slice(bytes);
+            }
             Record::Withdraw { index, reason } => {
                 buf.push(record_type::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -159,6 +165,7 @@ impl Record<'_> {
             Record::Same { .. } => 1 + 4 + 8 + 8,
             Record::Delete { .. } => 1 + 8,
             Record::Exclude { pattern } => 1 + pattern.len(),
+            Record::Archive { bytes, .. } => super::ARCHIVE_HEADER_LEN + bytes.len(),
         }
     }
 }

@@ -39,6 +39,7 @@ use crate::delivery::{NetworkArgs, seconds};
   feed | carillon send - --stream --unordered live, no message waits for a lost one
   carillon send --update --expect a,b site/   only what a or b is missing
   carillon send --update --delete site/       and without what is no longer here (recv --allow-delete)
+  carillon send --archive --update --delete /srv   an exact copy, with owners (recv --allow-archive)
   carillon send --exclude '*.o' --exclude '/.git/' src   a tree without these
   find . -name '*.jpg' -print0 | carillon send --files-from - .
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
@@ -180,6 +181,10 @@ pub struct Args {
     /// tree; `follow` sends their targets; `skip` omits them.
     #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Content")]
     pub(super) symlinks: Symlinks,
+    /// Send owners and groups by number, all permission bits, extended attributes, ACLs, hard links, links that lead
+    /// out, FIFOs and devices too. Receivers must accept it (`recv --allow-archive`).
+    #[arg(long, conflicts_with_all = ["join", "stream", "plain"], help_heading = "Content")]
+    archive: bool,
     /// Leave out entries that match PATTERN, as in a .gitignore file of each directory that is sent. Can be given
     /// several times; the last pattern that matches decides.
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["stream", "plain"], help_heading = "Content")]
@@ -294,7 +299,8 @@ impl Args {
         if names.is_some() && paths.is_empty() {
             paths.push(".".into());
         }
-        let selection = Selection { rename: self.rename.clone(), symlinks: self.symlinks, exclude, names };
+        let (rename, symlinks, archive) = (self.rename.clone(), self.symlinks, self.archive);
+        let selection = Selection { rename, symlinks, exclude, names, archive };
         Ok(Manifest::list(&paths, &selection)?)
     }
 

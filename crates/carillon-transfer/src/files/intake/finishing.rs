@@ -1,9 +1,26 @@
 //! Call of the receiver's function at the end of a transfer.
 
 use super::super::finish::{Arrived, Finish, WrittenFiles};
-use super::Intake;
+use super::super::problem::{Problem, ours, refused};
+use super::{Intake, Sink};
 
 impl Intake {
+    /// Sets attributes and deletes, when everything has arrived.
+    pub(super) fn conclude(&mut self, sink: &mut Sink) -> Result<(), Problem> {
+        self.set_archive(sink)?;
+        if let Some(descent) = &mut self.position {
+            descent.finish().map_err(ours)?;
+        }
+        let deleted = if self.has_all_specials() { self.delete(sink) } else { Ok(()) };
+        self.set_directories(sink)?;
+        deleted?;
+        let losses = self.losses().and_then(|losses| losses.text());
+        match losses.into_iter().chain(self.missing.text()).collect::<Vec<_>>() {
+            texts if texts.is_empty() => Ok(()),
+            texts => Err(refused(&texts.join("; "))),
+        }
+    }
+
     /// Collects the files that are written, for [`finish`](Self::finish).
     pub fn collecting(self, collects: bool) -> Self {
         Intake { written: collects.then(WrittenFiles::default), ..self }

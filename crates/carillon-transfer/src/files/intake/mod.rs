@@ -10,6 +10,7 @@ mod sink;
 use carillon_core::Order;
 use carillon_wire::file::{Record, RelativePath, TransferId, link_stays_below, records};
 
+use super::archive::Received;
 use super::arriving::{Completed, Open, Spare, Unstored};
 use super::finish::WrittenFiles;
 use super::listing::Listing;
@@ -49,6 +50,8 @@ pub struct Intake {
     /// Comparison with the sender's list, in an update, and the answer to its question.
     pub(super) comparison: Option<Box<Comparison>>,
     pub(super) answer: Option<(u32, Vec<u8>)>,
+    /// Attributes and special entries, in an archive.
+    pub(super) archive: Option<Box<Received>>,
     /// Bytes copied from earlier versions of files.
     pub(super) copied: u64,
     /// Buffers for the next file.
@@ -110,6 +113,7 @@ impl Intake {
             position: None,
             comparison: None,
             answer: None,
+            archive: None,
             copied: 0,
             spare: None,
             transfer: None,
@@ -226,7 +230,7 @@ impl Intake {
 
     fn on_record(&mut self, record: Record<'_>, sink: &mut Sink) -> Result<bool, Problem> {
         self.listing.add(&record);
-        if self.on_update(&record, sink)? {
+        if self.on_archive(&record, sink)? || self.on_update(&record, sink)? {
             return Ok(false);
         }
         match (std::mem::replace(&mut self.stage, Stage::Over), record) {
@@ -428,7 +432,7 @@ impl Intake {
                 if let Some(text) = self.missing.text() {
                     return Err(refused(&text));
                 }
-                self.delete(sink)?;
+                self.conclude(sink)?;
                 return Ok(true);
             }
             (stage, record) => {

@@ -3,6 +3,7 @@
 use carillon_proto::session::ListId;
 use carillon_wire::file::ResumePoint;
 
+use super::super::archive::Accepted;
 use super::super::live::Live;
 use super::super::target::Target;
 
@@ -44,6 +45,13 @@ impl Sink {
     pub fn permit_deleting(&mut self, deletes: bool) {
         if let Sink::Files(target) = self {
             target.permit_deleting(deletes);
+        }
+    }
+
+    /// Accepts this part of archives.
+    pub fn accept_archives(&mut self, accepts: Accepted) {
+        if let Sink::Files(target) = self {
+            target.accept_archives(accepts);
         }
     }
 

@@ -13,7 +13,8 @@ impl Manifest {
     pub(super) fn check_names(&self) -> anyhow::Result<()> {
         let mut names = BTreeSet::new();
         let mut directories = BTreeSet::new();
-        for Entry { name, kind, .. } in &self.entries {
+        let entries = self.entries.iter().map(|Entry { name, kind, .. }| (name, Some(kind)));
+        for (name, kind) in entries.chain(self.specials().iter().map(|special| (&special.name, None))) {
             if RelativePath::new(name).is_none() {
                 bail!(
                     "the name \"{}\" cannot be sent: no part of it may be empty, `.` or `..`, have a NUL byte, \
@@ -30,7 +31,7 @@ impl Manifest {
                     shown_name(name)
                 );
             }
-            if let Kind::Directory { .. } = kind {
+            if let Some(Kind::Directory { .. }) = kind {
                 directories.insert(name.as_slice());
             } else if !names.insert(name.as_slice()) {
                 bail!(

@@ -1,5 +1,6 @@
 //! Manifest of a transfer: the paths of the command line, as entries with their names at the receivers.
 
+mod archive;
 mod check;
 mod exclude;
 mod named;
@@ -42,6 +43,9 @@ pub struct Manifest {
     /// Patterns of entries that are left out, and the number of such entries.
     exclude: Exclude,
     excluded: u64,
+    /// Attributes and special entries, and their table once everything is listed.
+    archive: Option<Box<archive::Collector>>,
+    table: Option<Vec<u8>>,
     /// Input of the stream.
     input: Mutex<Input>,
     /// Queue of the program's messages.
@@ -93,6 +97,8 @@ pub struct Selection {
     pub exclude: Exclude,
     /// Names of the entries, relative to the only path; without them everything below the paths is sent.
     pub names: Option<Vec<Vec<u8>>>,
+    /// Sends owners, all permission bits, extended attributes, hard links, links that lead out, FIFOs and devices.
+    pub archive: bool,
 }
 
 /// Treatment of symbolic links in directories. Links that are named on the command line are followed.
@@ -179,6 +185,8 @@ impl Manifest {
             tree: None,
             exclude: Exclude::default(),
             excluded: 0,
+            archive: None,
+            table: None,
             input: Mutex::default(),
             feed: None,
             signing: None,
@@ -255,6 +263,16 @@ impl Manifest {
         &self.exclude
     }
 
+    /// Table of an archive.
+    pub(super) fn table(&self) -> Option<&[u8]> {
+        self.table.as_deref()
+    }
+
+    /// Returns true if this is an archive, which receivers must accept.
+    pub(crate) fn is_archive(&self) -> bool {
+        self.table.is_some()
+    }
+
     /// Links that lead out of the tree and are followed, with their targets.
     pub fn followed_out(&self) -> &[(PathBuf, PathBuf)] {
         &self.followed_out
@@ -314,6 +332,10 @@ impl Manifest {
                     put(target);
                 }
             }
+        }
+        if let Some(table) = &self.table {
+            put(b"archive");
+            put(table);
         }
         hasher.finalize().as_bytes().first_chunk().copied()
     }

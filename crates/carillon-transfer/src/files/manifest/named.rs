@@ -58,7 +58,7 @@ impl Manifest {
                 Some(metadata) if metadata.is_dir() => {
                     let mode = metadata.permissions().mode() & MODE_MASK;
                     let modified = times::carried((metadata.mtime(), metadata.mtime_nsec()));
-                    self.entries.push(Entry { name, kind: Kind::Directory { modified }, mode });
+                    self.push(Entry { name, kind: Kind::Directory { modified }, mode }, &path, &metadata);
                 }
                 Some(metadata) => self.add(&path, name, &metadata, false)?,
                 None => {}

@@ -20,9 +20,10 @@ use super::{Entry, Kind, Manifest, STREAM_MODE, Selection, Symlinks, special};
 
 impl Manifest {
     pub(super) fn walk_all(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Manifest> {
-        let Selection { rename, symlinks: links, exclude, names } = selection;
+        let Selection { rename, symlinks: links, exclude, names, archive } = selection;
         let rename = rename.as_deref();
         let mut manifest = Manifest { links: *links, exclude: exclude.clone(), ..Manifest::empty() };
+        manifest.archive = archive.then(Box::default);
         if let Some(names) = names {
             let [base] = paths else { bail!("names of --files-from are relative to one PATH") };
             manifest.add_named(base, names)?;
@@ -31,6 +32,7 @@ impl Manifest {
             manifest.add_path(path, rename)?;
         }
         manifest.check_names()?;
+        manifest.finish_archive()?;
         if manifest.entries.is_empty() {
             let names: Vec<_> = paths.iter().map(|path| shown_path(path)).collect();
             bail!("nothing to send: no file in {}", names.join(", "));
@@ -47,6 +49,9 @@ impl Manifest {
             let name = rename.unwrap_or(OsStr::new("stdin")).as_bytes().to_owned();
             if self.entries.iter().any(|entry| matches!(entry.kind, Kind::Stream)) {
                 bail!("the standard input can be sent only once: give `-` once");
+            }
+            if self.archive.is_some() {
+                bail!("--archive: the standard input has no attributes: leave out `-`");
             }
             self.entries.push(Entry { name, kind: Kind::Stream, mode: STREAM_MODE });
             return Ok(());
@@ -92,7 +97,10 @@ impl Manifest {
         above.push(identity);
         let mode = metadata.permissions().mode() & MODE_MASK;
         let modified = times::carried((metadata.mtime(), metadata.mtime_nsec()));
-        self.entries.push(Entry { name: name.clone(), kind: Kind::Directory { modified }, mode });
+        let entry = Entry { name: name.clone(), kind: Kind::Directory { modified }, mode };
+        if !self.push(entry, path, metadata) {
+            return Ok(());
+        }
         for child in children {
             let path = path.join(&child);
             let name = [&name, &b"/"[..], child.as_bytes()].concat();
@@ -152,13 +160,18 @@ impl Manifest {
         let text = target.as_os_str().as_bytes();
         if self.links == Symlinks::Keep {
             let stays = RelativePath::new(name).is_some_and(|name| link_stays_below(&name, text));
-            if stays && text.len() <= LINK_TARGET_MAX_LEN {
-                self.entries.push(Entry {
-                    name: name.to_owned(),
-                    kind: Kind::Link(text.to_owned()),
-                    mode: 0,
-                });
-            } else {
+            let is_short = text.len() <= LINK_TARGET_MAX_LEN;
+            let metadata = match fs::symlink_metadata(path) {
+                Ok(metadata) => metadata,
+                Err(error) => {
+                    self.skip(path, SkipReason::Unreadable(error.to_string()));
+                    return None;
+                }
+            };
+            if stays && is_short {
+                let entry = Entry { name: name.to_owned(), kind: Kind::Link(text.to_owned()), mode: 0 };
+                self.push(entry, path, &metadata);
+            } else if !is_short || !self.add_special(path, name, &metadata, Some(text)) {
                 self.skip(path, SkipReason::LinkLeadsOut(text.to_owned()));
             }
             return None;
@@ -200,7 +213,12 @@ impl Manifest {
                     "{path} is a {kind}, not a file or directory: `carillon send - < {path}` sends its contents as a stream"
                 );
             }
-            self.skip(path, SkipReason::Special(special(metadata.file_type())));
+            if !self.add_special(path, &name, metadata, None) {
+                self.skip(path, SkipReason::Special(special(metadata.file_type())));
+            }
+            return Ok(());
+        }
+        if self.add_hard_link(&name, metadata) {
             return Ok(());
         }
         // Problems are found before the transfer instead of in the middle. Opening tells why access is denied.
@@ -227,8 +245,8 @@ impl Manifest {
         if is_device && stamp.size() == 0 {
             bail!("{} is a block device of 0 bytes: attach a medium", shown_path(&path));
         }
-        let kind = Kind::File { path, stamp };
-        self.entries.push(Entry { name, kind, mode });
+        let (source, kind) = (path.clone(), Kind::File { path, stamp });
+        self.push(Entry { name, kind, mode }, &source, metadata);
         Ok(())
     }
 }

@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use carillon_wire::file::{ResumePoint, TransferId};
 use rustix::fs::{Mode, Stat, fchmod, fstat};
 
+use super::archive::Accepted;
 use super::descent::Descent;
 use super::draft::Draft;
 use super::leftovers::Sweep;
@@ -68,6 +69,8 @@ pub struct Folder {
     permitted: u32,
     /// True if a sender may delete entries.
     deletes: bool,
+    /// Part of archives that is accepted.
+    accepts: Accepted,
     /// True if everything is on the disk before a transfer ends.
     syncs: bool,
     /// Names of files to come in whose place directories may stand until they are complete.
@@ -133,6 +136,7 @@ impl Target {
             written: Written::new(exact),
             permitted,
             deletes: false,
+            accepts: Accepted::Nothing,
             syncs: false,
             replaced: HashSet::new(),
         })))
@@ -299,6 +303,31 @@ impl Folder {
         self.deletes
     }
 
+    /// Accepts this part of archives.
+    pub(super) fn accept_archives(&mut self, accepts: Accepted) {
+        self.accepts = accepts;
+    }
+
+    /// Part of archives that is accepted.
+    pub(super) fn accepts(&self) -> Accepted {
+        self.accepts
+    }
+
+    /// Returns true if existing files are replaced.
+    pub(super) fn replaces(&self) -> bool {
+        self.overwrite
+    }
+
+    /// Number of the next temporary name.
+    pub(super) fn next_number(&mut self) -> u64 {
+        next(&mut self.number)
+    }
+
+    /// Records an entry of the transfer.
+    pub(super) fn note_entry(&mut self, name: &[u8], stat: Option<&Stat>) {
+        stat.into_iter().for_each(|stat| self.written.note(name, stat));
+    }
+
     /// Accepts files in place of these directories, which are removed when the files are complete.
     pub(super) fn replace_directories(&mut self, names: impl Iterator<Item = Vec<u8>>) {
         self.replaced.extend(names);
@@ -310,14 +339,14 @@ impl Folder {
     }
 
     /// Stores the list of a complete update.
-    pub(super) fn write_list(&mut self, comparison: &Comparison) {
+    pub(super) fn write_list(&mut self, comparison: &Comparison, table: &[u8]) {
         let part = part_name(b"list", next(&mut self.number));
         if let Ok(descent) = Descent::new(&self.root) {
-            let _ = update::write_list(descent.root(), comparison, &part);
+            let _ = update::write_list(descent.root(), comparison, table, &part);
         }
     }
 
-    fn enter<'a>(
+    pub(super) fn enter<'a>(
         &mut self,
         position: &'a mut Position,
         names: &[u8],

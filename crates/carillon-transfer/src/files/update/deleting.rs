@@ -171,7 +171,8 @@ impl Intake {
             return Err(damaged("the question about deletions is out of turn".to_owned()));
         };
         let exclude = Exclude::new(std::mem::take(&mut deletion.patterns)).map_err(|text| refused(&text))?;
-        let plan = plan(comparison, &exclude)?;
+        let specials: Vec<&[u8]> = self.archive.iter().flat_map(|archive| archive.specials()).collect();
+        let plan = plan(comparison, &specials, &exclude)?;
         let name = |index: &u32| comparison.entries.get(*index as usize).map(|entry| entry.name.to_vec());
         folder.replace_directories(plan.obstacles.keys().filter_map(name));
         deletion.plan = Some(plan);
@@ -238,14 +239,16 @@ impl Intake {
     }
 }
 
-/// Searches the listed directories.
-fn plan(comparison: &mut Comparison, exclude: &Exclude) -> Result<Plan, Problem> {
+/// Searches the listed directories. `specials` are entries of an archive besides those of the list.
+fn plan(comparison: &mut Comparison, specials: &[&[u8]], exclude: &Exclude) -> Result<Plan, Problem> {
     let Comparison { entries, lookup, .. } = comparison;
     let listed = entries
         .iter()
         .enumerate()
         .map(|(index, entry)| (&*entry.name, (index as u32, matches!(entry.kind, ListedKind::Directory))));
-    let listed: HashMap<&[u8], (u32, bool)> = listed.collect();
+    // The special entries of an archive have the indices behind.
+    let specials = specials.iter().zip(entries.len() as u32..).map(|(name, index)| (*name, (index, false)));
+    let listed: HashMap<&[u8], (u32, bool)> = listed.chain(specials).collect();
     let mut search = Search { listed: &listed, exclude, device: 0, root: 0, plan: Plan::default() };
     for entry in entries.iter().filter(|entry| matches!(entry.kind, ListedKind::Directory)) {
         // The others are reached from these.

@@ -22,9 +22,9 @@ use carillon_wire::file::{ListFlags, SUBTREE_BYTES, TransferId};
 use carillon_wire::holdings::Holding;
 
 pub(super) use asking::Asking;
-pub(super) use comparison::Comparison;
+pub(super) use comparison::{Comparison, ListedKind};
 pub use deleting::Removed;
-pub(super) use lookup::Lookup;
+pub(super) use lookup::{Lookup, is_file};
 pub(super) use stored_list::{identity as list_identity, is_list, write as write_list};
 
 use super::contents::Stamp;
@@ -93,6 +93,8 @@ pub(super) enum Phase {
     Delete,
     /// A pattern of entries that stay.
     Exclude(usize),
+    /// The table of an archive, from this byte on.
+    Archive(usize),
     /// An entry of the list.
     Entry(usize),
     /// A question.

@@ -46,6 +46,7 @@ impl Reader {
                     self.stage = Stage::Update(Phase::Exclude(at + 1));
                 }))
             }
+            Phase::Archive(at) => self.add_table(at, Stage::Update(Phase::Entry(0))),
             Phase::Entry(at) if at >= self.manifest.entries().len() => self.turn_to(Phase::Question(1)),
             Phase::Entry(at) => self.list_entry(at),
             Phase::Question(question) => {
@@ -273,7 +274,7 @@ impl Reader {
 impl Announcement {
     /// Phase behind LIST and the request to delete.
     fn after_list(&self) -> Phase {
-        if self.flags.entries { Phase::Entry(0) } else { Phase::Question(1) }
+        if self.flags.entries { Phase::Archive(0) } else { Phase::Question(1) }
     }
 }
 

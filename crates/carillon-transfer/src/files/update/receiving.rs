@@ -6,6 +6,7 @@ use std::io;
 use carillon_wire::file::{ListFlags, Record, SUBTREE_BYTES, TransferId};
 use carillon_wire::holdings::Holding;
 
+use super::super::archive::{Accepted, Received};
 use super::super::arriving::Open;
 use super::super::intake::{Intake, Sink, Stage};
 use super::super::names::{shown_name, split};
@@ -192,7 +193,8 @@ impl Intake {
         {
             let (name, attributes) =
                 (entry.name.clone(), Attributes { mode: entry.mode, modified: entry.modified });
-            if entry.differs {
+            // The attributes of an archive are set at the end.
+            if entry.differs && self.archive.is_none() {
                 target.set_attributes(&mut comparison.lookup, &name, attributes);
             }
             self.bytes += size;
@@ -267,7 +269,8 @@ impl Intake {
         if self.comparison.as_ref().is_some_and(|comparison| !comparison.flags.entries) {
             let Sink::Files(Target::Directory(folder)) = sink else { return Err(refused("files come")) };
             let Some(comparison) = &mut self.comparison else { return Ok(()) };
-            if !folder.read_list(comparison) {
+            let archive = &mut self.archive;
+            if !folder.read_list(comparison, announced, archive) {
                 return Err(damaged("the list of the last transfer has been removed since".to_owned()));
             }
             for index in 0..announced {
@@ -374,7 +377,8 @@ impl Intake {
     /// Stores the list of a complete update.
     pub(in crate::files) fn store_list(&self, sink: &mut Sink) {
         if let (Some(comparison), Sink::Files(Target::Directory(folder))) = (&self.comparison, sink) {
-            folder.write_list(comparison);
+            let table = self.archive.as_ref().map_or(&[][..], |archive| archive.bytes());
+            folder.write_list(comparison, table);
         }
     }
 
@@ -412,8 +416,20 @@ fn open_part(lookup: &mut Lookup, part: Option<Vec<u8>>) -> Option<File> {
 
 impl Folder {
     /// Reads the stored list into a comparison without entries. Returns false if it is another one.
-    fn read_list(&self, comparison: &mut Comparison) -> bool {
+    fn read_list(
+        &self,
+        comparison: &mut Comparison,
+        entries: u32,
+        archive: &mut Option<Box<Received>>,
+    ) -> bool {
         let Some(bytes) = stored_list::read(&mut comparison.lookup, &comparison.list) else { return false };
-        stored_list::records(&bytes).all(|record| record.is_some_and(|record| comparison.add(&record)))
+        stored_list::records(&bytes).all(|record| match record {
+            Some(Record::Archive { offset, total, bytes }) => {
+                let archive = archive.get_or_insert_with(|| Box::new(Received::new(total)));
+                self.accepts() != Accepted::Nothing && archive.add(offset, total, bytes, entries)
+            }
+            Some(record) => comparison.add(&record),
+            None => false,
+        })
     }
 }

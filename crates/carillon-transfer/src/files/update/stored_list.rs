@@ -4,7 +4,7 @@
 //! entries are compared with the directory in each update.
 //!
 //! ```text
-//! magic | list, 16 bytes | (record length u16 | FILE, DIRECTORY or LINK) ... | BLAKE3 of all before, 16 bytes
+//! magic | list, 16 bytes | (record length u16 | FILE, DIRECTORY, LINK or ARCHIVE) ... | BLAKE3 of all before, 16 bytes
 //! ```
 
 use std::io::{Read as _, Write as _};
@@ -45,10 +45,22 @@ pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Option<Record<'_
 }
 
 /// Stores the list of a comparison. A list that cannot be stored is sent again.
-pub(in crate::files) fn write(directory: BorrowedFd<'_>, comparison: &Comparison, part: &str) -> Option<()> {
+pub(in crate::files) fn write(
+    directory: BorrowedFd<'_>,
+    comparison: &Comparison,
+    table: &[u8],
+    part: &str,
+) -> Option<()> {
     let mut bytes = [MAGIC, &comparison.list].concat();
     for index in 0..comparison.entries.len() as u32 {
         let record = comparison.record(index)?;
+        bytes.extend_from_slice(&u16::try_from(record.wire_len()).ok()?.to_be_bytes());
+        record.emit(&mut bytes);
+    }
+    // The table of an archive.
+    let total = table.len() as u32;
+    for (at, part) in table.chunks(MAX_TABLE_PART).enumerate() {
+        let record = Record::Archive { offset: (at * MAX_TABLE_PART) as u32, total, bytes: part };
         bytes.extend_from_slice(&u16::try_from(record.wire_len()).ok()?.to_be_bytes());
         record.emit(&mut bytes);
     }
@@ -73,5 +85,7 @@ const NAME: &str = ".list.carillon-0000000000000000.part";
 const MAGIC: &[u8] = b"carillon list 1\n";
 /// Bytes of the digest over the rest.
 const CHECK: usize = 16;
+/// Bytes of a part of the table of an archive.
+const MAX_TABLE_PART: usize = 60_000;
 /// Maximum bytes of a stored list.
 const MAX_FILE_BYTES: u64 = 512 << 20;
