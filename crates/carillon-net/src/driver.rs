@@ -22,6 +22,7 @@ use crate::{DriveError, Stats};
 mod copying;
 mod outlet;
 
+pub(crate) use copying::NearRelay;
 use outlet::{Gate, Outlet};
 
 /// A machine on an endpoint, with its application and its observer.

@@ -14,6 +14,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::copies::{CopyServer, CopyStats, Path, Subscription};
+use crate::driver::NearRelay;
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
@@ -122,10 +123,8 @@ pub struct Endpoint {
     pub(crate) copies: Option<Box<CopyServer>>,
     /// Subscription to the copies of a sender.
     pub(crate) subscription: Option<Box<Subscription>>,
-    /// Token and sender of a relay from which a frame came.
-    pub(crate) relay: Option<(u64, SocketAddr)>,
-    /// Time at which the sender was last told of the relay.
-    pub(crate) relay_told: Option<Time>,
+    /// Relay from which a frame came.
+    pub(crate) relay: Option<NearRelay>,
     segmentation: bool,
 }
 
@@ -225,7 +224,6 @@ impl Endpoint {
             copies,
             subscription,
             relay: None,
-            relay_told: None,
             segmentation: true,
         })
     }

@@ -194,7 +194,7 @@ fn separate(net: &Net, relay: &Host<'_>, beside: &[usize], behind: &[usize]) {
 #[test]
 fn relay_without_the_key_forwards_sealed_data() {
     let Some(net) = Net::new(2) else { return };
-    net.file("f", 4_000_000);
+    net.file("f", 1_000_000);
     std::fs::write(net.path("key"), [b'k'; 40]).expect("a key");
     let relay = net.receiver(2);
     separate(&net, &relay, &[], &[1]);
