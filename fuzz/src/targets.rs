@@ -14,9 +14,9 @@ use carillon_proto::session::{
 use carillon_proto::{PLAIN_ONLY, REGISTRY};
 use carillon_sim::graph::gt_itm;
 use carillon_sim::graph::import::Format;
-use carillon_testkit::TREE;
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
+use carillon_testkit::{TREE, format_tests};
 
 /// Function of fuzzed bytes that panics when it finds a fault.
 pub type Body = Box<dyn Fn(&[u8])>;
@@ -61,7 +61,7 @@ pub fn targets() -> Vec<Target> {
     }
     for (name, entries) in formats {
         let format = entries[0].format;
-        let seeds = format.golden.iter().map(|golden| wire::hex(golden.hex)).collect();
+        let seeds = format_tests(format).golden.iter().map(|golden| wire::hex(golden.hex)).collect();
         let body = move |bytes: &[u8]| wire::format(format, bytes);
         all.push(Target { seeds, ..Target::new(format!("wire_{name}"), body) });
         for &role in entries[0].roles {

@@ -1,28 +1,25 @@
-//! Self-description of a protocol beyond its constructor: packet format, delivery guarantee, states, and settings for
-//! trials.
+//! Self-description of a protocol beyond its constructor: packet format and states.
 //!
-//! Suites, fuzz targets and the documentation read these descriptions from the registry, so that none of them names a
+//! Viewers, suites and the documentation read these descriptions from the registry, so that none of them names a
 //! protocol.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use crate::{AssociationId, Config, Duration, Input, MessageId, Order, Parameter, Rng};
+use crate::MessageId;
 
 /// Packet format of a protocol.
 #[derive(Debug)]
 pub struct Format {
     /// Name of the format, in fuzz targets.
     pub name: &'static str,
-    /// Makes a datagram of this format from fuzzed decisions. Most of these datagrams are plausible in this session,
-    /// as from an attacker that has overheard it.
-    pub fuzzed: fn(&mut Input<'_>, AssociationId, &mut Vec<u8>),
     /// Parses a datagram; returns the packet as text and as emitted bytes, or the parse error as text.
     pub read: fn(&[u8]) -> Result<ParsedPacket, String>,
     /// Summary of a datagram for viewers; `None` if the datagram is no packet of the format.
     pub summary: fn(&[u8]) -> Option<PacketSummary>,
-    /// Golden vectors: one packet of each type.
-    pub golden: &'static [Golden],
+    /// Kinds of the packets by name, in traces and in summaries. A name that stands for packets of several kinds is
+    /// left out. A test compares the list with the golden packets.
+    pub kinds: &'static [(&'static str, PacketKind)],
 }
 
 impl Format {
@@ -33,18 +30,9 @@ impl Format {
         packet.line.split_whitespace().nth(1).map(str::to_owned)
     }
 
-    /// Kinds of the packets by name, in traces and in summaries, from the golden packets. A name that stands for
-    /// packets of several kinds is left out.
-    pub fn kinds(&self) -> BTreeMap<String, PacketKind> {
-        let mut kinds: BTreeMap<String, Option<PacketKind>> = BTreeMap::new();
-        for datagram in self.golden.iter().map(Golden::bytes) {
-            let Some(summary) = (self.summary)(&datagram) else { continue };
-            for name in [Some(summary.name.to_owned()), self.packet_name(&datagram)].into_iter().flatten() {
-                let kind = kinds.entry(name).or_insert(Some(summary.kind));
-                *kind = kind.filter(|kind| *kind == summary.kind);
-            }
-        }
-        kinds.into_iter().filter_map(|(name, kind)| Some((name, kind?))).collect()
+    /// Map of [`Format::kinds`].
+    pub fn kinds_by_name(&self) -> BTreeMap<String, PacketKind> {
+        self.kinds.iter().map(|&(name, kind)| (name.to_owned(), kind)).collect()
     }
 }
 
@@ -141,178 +129,6 @@ pub enum Remainder {
     UnknownFields,
 }
 
-/// Golden vector: text and bytes of a packet, which never change.
-#[derive(Clone, Copy, Debug)]
-pub struct Golden {
-    /// Packet as one line of text.
-    pub line: &'static str,
-    /// Bytes of the packet in hexadecimal digits; blanks between them are ignored.
-    pub hex: &'static str,
-}
-
-impl Golden {
-    /// Bytes of the packet.
-    pub fn bytes(&self) -> Vec<u8> {
-        let digits: Vec<u8> = self.hex.chars().filter_map(|digit| Some(digit.to_digit(16)? as u8)).collect();
-        digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-    }
-}
-
-/// False claim of a dishonest member in its feedback.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forgery {
-    /// Claims every message before the last one that the member has.
-    Complete,
-    /// Claims this many messages more than the member has.
-    Ahead(u32),
-    /// Claims unlimited buffer space.
-    UnlimitedRoom,
-}
-
-/// Turns a packet with a member's feedback into the forged one in place; leaves other packets unchanged.
-pub type FeedbackForger = fn(Forgery, &mut [u8]);
-
-/// Delivery guarantee of a protocol, beyond the contract of the traits.
-#[derive(Clone, Copy, Debug)]
-pub enum DeliveryGuarantee {
-    /// Positive acknowledgments to one sender: every live receiver gets everything, and the sender names each receiver
-    /// that did not.
-    Acknowledged {
-        /// True if the protocol is correct only over links that neither reorder nor duplicate datagrams, since its
-        /// sequence space is as small as its window allows. Over other links it only has to terminate.
-        in_order: bool,
-        /// Interval in which each receiver sends at most one datagram after the sender has finished; `None` if it
-        /// sends none.
-        idle_feedback: Option<Duration>,
-    },
-    /// Members are peers, and every live peer gets everything.
-    Peers {
-        /// Number of crashes that a group of `nodes` nodes survives with suitable settings.
-        crashes: fn(nodes: u32) -> u32,
-    },
-    /// Receivers request missing messages and get each one as long as any live node has it.
-    ByRequest {
-        /// Maximum number of control packets (heartbeats, session messages, requests) per second and node of the
-        /// network, at any loss rate.
-        control_per_node_and_second: f64,
-        /// Name of the request that routers repeat in their own name until it is confirmed, if the protocol has one.
-        repeated_by_routers: Option<&'static str>,
-    },
-    /// No repair: delivered messages are unaltered, in order and unique, and receivers report each gap.
-    BestEffort,
-}
-
-/// Delivery service of one message, in a protocol in which senders choose it for each message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessageService {
-    /// False if the message may be lost.
-    pub is_reliable: bool,
-    /// Order in which it is delivered: total among the messages with total order; in the order of its source after all
-    /// reliable messages of the source that are not delivered on arrival; or on arrival.
-    pub order: Order,
-    /// Number of crashes that its delivery survives: if no more members crash, every live member delivers what any
-    /// member has delivered. Without crashes, and for messages of live senders, delivery does not depend on it.
-    pub crashes: u32,
-}
-
-/// Network on which a suite tries a protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TrialNetwork {
-    /// Links with delays of a few milliseconds and unlimited rate.
-    Links,
-    /// Ethernet on which a frame takes more than a millisecond.
-    Ethernet,
-    /// Routed networks with round-trip times of at most 200 ms.
-    Routed,
-    /// Processes of one machine, each of which may be suspended for a while at any time.
-    Loopback,
-}
-
-/// Conditions of one suite run. A protocol draws settings with which its guarantee holds under them
-/// ([`ProtocolEntry::trial`](crate::ProtocolEntry::trial)).
-#[derive(Debug)]
-pub struct Trial<'a> {
-    /// Network of the run.
-    pub network: TrialNetwork,
-    /// Number of members of the group, senders included.
-    pub nodes: u32,
-    /// Number of peers that will crash.
-    pub crashes: u32,
-    /// True if datagrams are lost.
-    pub is_lossy: bool,
-    /// Number of unanswered attempts after which a sender must expel a member; `None` if no live member may be
-    /// expelled.
-    pub max_attempts: Option<u32>,
-    /// True if a member that misses a failed message is expelled; false if it remains a member.
-    pub expels: bool,
-    /// Random stream from which settings are drawn.
-    pub rng: &'a mut Rng,
-    parameters: &'static [Parameter],
-    config: Config,
-}
-
-impl<'a> Trial<'a> {
-    /// Describes a lossy run of this many nodes in which no node crashes and no member is expelled.
-    pub fn new(
-        parameters: &'static [Parameter],
-        network: TrialNetwork,
-        nodes: u32,
-        rng: &'a mut Rng,
-    ) -> Self {
-        let config = Config::defaults(parameters);
-        Trial {
-            network,
-            nodes,
-            crashes: 0,
-            is_lossy: true,
-            max_attempts: None,
-            expels: false,
-            rng,
-            parameters,
-            config,
-        }
-    }
-
-    /// Sets a parameter.
-    ///
-    /// # Panics
-    ///
-    /// Panics if the protocol does not take the value.
-    pub fn set(&mut self, key: &str, value: impl Display) -> &mut Self {
-        let result = self.config.set(self.parameters, key, &value.to_string());
-        result.unwrap_or_else(|error| panic!("{error}"));
-        self
-    }
-
-    /// Sets a parameter to one of these values, at random.
-    pub fn pick(&mut self, key: &str, values: &[&str]) -> &mut Self {
-        let at = self.rng.below(values.len() as u64) as usize;
-        self.set(key, values[at])
-    }
-
-    /// Sets a count to a random value in `from..from + span`.
-    pub fn count(&mut self, key: &str, from: u64, span: u64) -> &mut Self {
-        let value = from + self.rng.below(span);
-        self.set(key, value)
-    }
-
-    /// Sets a time to a random number of milliseconds in `from..from + span`.
-    pub fn ms(&mut self, key: &str, from: u64, span: u64) -> &mut Self {
-        let value = from + self.rng.below(span);
-        self.set(key, format_args!("{value} ms"))
-    }
-
-    /// Returns true with this probability.
-    pub fn chance(&mut self, probability: f64) -> bool {
-        self.rng.chance(probability)
-    }
-
-    /// Returns the drawn settings.
-    pub fn into_config(self) -> Config {
-        self.config
-    }
-}
-
 /// State machine of a protocol: states and transitions, drawn on the protocol's page. A suite watches every machine
 /// and reports transitions that are not declared.
 #[derive(Clone, Copy, Debug)]
@@ -322,8 +138,6 @@ pub struct States {
     /// Transitions: source state or [`ANY_STATE`], target state, and cause. [`PSEUDO_STATE`] is the initial and final
     /// state.
     pub transitions: &'static [(&'static str, &'static str, &'static str)],
-    /// Transitions that no run of the suite takes: source, target, and the reason.
-    pub rare: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Initial and final pseudo-state of a diagram, as Mermaid writes it.

@@ -14,7 +14,6 @@ mod events;
 mod helpers;
 mod ids;
 mod inline_queue;
-mod input;
 pub mod machine;
 mod notice;
 mod observer;
@@ -34,8 +33,8 @@ pub use addresses::{AddressBook, Addresses, NumberedAddresses};
 pub use bytes::{Bytes, BytesMut};
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
 pub use describe::{
-    ANY_STATE, DeliveryGuarantee, FeedbackForger, Forgery, Format, Golden, MessageService, ObservedState,
-    PSEUDO_STATE, PacketKind, PacketSummary, ParsedPacket, Remainder, States, Trial, TrialNetwork,
+    ANY_STATE, Format, ObservedState, PSEUDO_STATE, PacketKind, PacketSummary, ParsedPacket, Remainder,
+    States,
 };
 pub use drain::{Host, check_early, drain};
 pub use event::{DropReason, Event, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
@@ -43,7 +42,6 @@ pub use events::Events;
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use inline_queue::InlineQueue;
-pub use input::Input;
 pub use machine::{
     Application, Delivery, Machine, OfferError, PathMeasure, Receiver, Relay, Sender, poll_application,
 };

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{
-    Addresses, AssociationId, BitRate, Config, ConfigError, DeliveryGuarantee, FeedbackForger, Format,
-    GroupId, HelperTable, Helpers, Machine, MessageService, NodeId, Parameter, Role, Seeds, States, Trial,
+    Addresses, AssociationId, BitRate, Config, ConfigError, Format, GroupId, HelperTable, Helpers, Machine,
+    NodeId, Parameter, Role, Seeds, States,
 };
 
 /// Protocol: description and constructor.
@@ -77,18 +77,8 @@ pub struct ProtocolEntry {
     pub format: &'static Format,
     /// Transport directly over IP, if the protocol has one.
     pub raw_ip: Option<RawIp>,
-    /// Forger of a dishonest member's feedback, if suites are to try one.
-    pub forge_feedback: Option<FeedbackForger>,
-    /// True if members send each other messages on a third party's order, so that any member can pass false messages
-    /// to others.
-    pub orders_members: bool,
-    /// Delivery guarantee.
-    pub guarantee: DeliveryGuarantee,
-    /// Service of the message with this number in a group of `nodes` nodes, with these settings, if senders choose it
-    /// for each message. Otherwise all messages have that of the guarantee.
-    pub service: Option<fn(settings: &Config, nodes: u32, number: u64) -> MessageService>,
-    /// Draws settings with which the guarantee holds under the conditions of a trial.
-    pub trial: fn(&mut Trial<'_>),
+    /// True if lost messages are repaired as long as a live node has them.
+    pub repairs: bool,
     /// State machines, as its page draws them.
     pub states: &'static [States],
     /// Names of measured timers: the machines record each expiry as [`Event::TimerFired`](crate::Event::TimerFired).
@@ -214,19 +204,9 @@ impl ProtocolEntry {
         delivery_settings: &[],
         live_settings: &[],
         host_settings: &[],
-        format: &Format {
-            name: "",
-            fuzzed: |_, _, _| {},
-            read: |_| Err(String::new()),
-            summary: |_| None,
-            golden: &[],
-        },
+        format: &Format { name: "", read: |_| Err(String::new()), summary: |_| None, kinds: &[] },
         raw_ip: None,
-        forge_feedback: None,
-        orders_members: false,
-        guarantee: DeliveryGuarantee::BestEffort,
-        service: None,
-        trial: |_| {},
+        repairs: true,
         states: &[],
         timers: &[],
         unicast_equivalent: None,
@@ -249,11 +229,6 @@ impl ProtocolEntry {
             Some((key, value)) if settings.choice(key) == value => Order::Arrival,
             _ => self.order,
         }
-    }
-
-    /// Returns true if lost messages are repaired as long as a live node has them.
-    pub fn repairs(&self) -> bool {
-        !matches!(self.guarantee, DeliveryGuarantee::BestEffort)
     }
 }
 

@@ -8,16 +8,15 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Addresses, Application, AssociationId, BitRate, BuildContext, Bytes, Config, DeliveryGuarantee, Event,
-    GroupId, Identities, Machine, MessageId, NetworkKind, NodeId, Probability, ProtocolEntry, Role, Seeds,
-    Time, TraceEvent, Trial, TrialNetwork,
+    Addresses, Application, AssociationId, BitRate, BuildContext, Bytes, Config, Event, GroupId, Identities,
+    Machine, MessageId, NetworkKind, NodeId, Probability, ProtocolEntry, Role, Seeds, Time, TraceEvent,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig};
 use carillon_proto::REGISTRY;
 use carillon_sim::World;
 use carillon_testkit::{
-    Contents, Link, MessageSource, Oracle, Received, Recorder, Star, chosen, first_seed, loopback_group,
-    sampling_step,
+    Contents, DeliveryGuarantee, Link, MessageSource, Oracle, Received, Recorder, Star, Trial, TrialNetwork,
+    chosen, first_seed, loopback_group, protocol_tests, sampling_step,
 };
 
 /// Scenario for both drivers. Host 0 sends.
@@ -57,7 +56,7 @@ fn for_all(loss: f64) {
     // With losses one of three, unless it is asked for.
     let step = if loss > 0.0 && chosen.len() > 1 { sampling_step(3) } else { 1 };
     for entry in chosen.into_iter().step_by(step) {
-        let why = match entry.guarantee {
+        let why = match protocol_tests(entry).guarantee {
             _ if !entry.networks.contains(&NetworkKind::Udp) => "it does not run on UDP",
             DeliveryGuarantee::BestEffort if loss > 0.0 => "it repairs nothing, and what is lost is chance",
             _ => "",
@@ -70,7 +69,7 @@ fn for_all(loss: f64) {
         let mut rng = Seeds::new(seed).stream("parity");
         let mut trial = Trial::new(entry.parameters, TrialNetwork::Loopback, HOSTS, &mut rng);
         trial.is_lossy = loss > 0.0;
-        (entry.trial)(&mut trial);
+        (protocol_tests(entry).trial)(&mut trial);
         let scenario = Scenario { entry, settings: trial.into_config(), loss };
         if !agrees(&scenario) {
             return;
@@ -180,7 +179,7 @@ fn compare(scenario: &Scenario, simulated: &Outcome, real: &Outcome) {
 
 /// Returns true if a sender finishes soon after the last arrival.
 fn is_told_at_once(entry: &ProtocolEntry) -> bool {
-    matches!(entry.guarantee, DeliveryGuarantee::Acknowledged { .. })
+    matches!(protocol_tests(entry).guarantee, DeliveryGuarantee::Acknowledged { .. })
 }
 
 /// Numbering of host `host`: the common one in the simulator; over UDP, 0 for itself and the others from 1.

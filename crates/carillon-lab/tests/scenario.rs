@@ -263,7 +263,7 @@ fn sweep_of_all_protocols_keeps_only_suitable_ones() {
         + "[sweep]\n\"protocol.name\" = \"all\"\n";
     let file = ScenarioFile::parse("test.toml", &text).unwrap();
     let fits = |entry: &&&carillon_core::ProtocolEntry| {
-        entry.repairs() && entry.networks.contains(&carillon_core::NetworkKind::Lan)
+        entry.repairs && entry.networks.contains(&carillon_core::NetworkKind::Lan)
     };
     assert_eq!(file.points().len(), carillon_proto::REGISTRY.iter().filter(fits).count());
     let plan = Plan::new(&file).unwrap();

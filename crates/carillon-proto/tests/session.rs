@@ -175,7 +175,7 @@ proptest! {
 
 #[test]
 fn every_protocol_of_the_registry_can_be_carried() {
-    for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs()) {
+    for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs) {
         let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
         config.gather = Gather::Count(3);
         let mut world = World::new(sender_with(config), 50);
@@ -200,7 +200,7 @@ fn nobody_waits_for_a_receiver_that_says_it_leaves() {
         // A sender that waits for no receiver would have sent a few messages before a receiver could leave, and all
         // of them if its window has room.
         let takes_many = entry.delivery_settings.iter().any(|(key, _)| *key == "calls");
-        let messages = if (entry.confirmed && !takes_many) || !entry.repairs() { 200 } else { 5000 };
+        let messages = if (entry.confirmed && !takes_many) || !entry.repairs { 200 } else { 5000 };
         let has_room = |(_, value): &&(&str, &str)| value.parse().is_ok_and(|room: u64| room > 200);
         for name in ["window", "calls"] {
             if entry.delivery_settings.iter().filter(|(key, _)| *key == name).any(|set| has_room(&set)) {

@@ -15,6 +15,7 @@ use crate::checked_machine::CheckedMachine;
 use crate::heap;
 use crate::metered_machine::MeteredMachine;
 use crate::oracle::{Contents, MessageSource, Oracle, Received, Services};
+use crate::protocol_tests;
 use crate::report::{Recorder, Report};
 use crate::star::{Link, Star};
 
@@ -351,7 +352,7 @@ impl Group {
 
     /// Service of each message, if messages differ.
     fn services(&self) -> Option<Services> {
-        let service = self.entry.service?;
+        let service = protocol_tests(self.entry).service?;
         Some((0..self.messages).map(|number| service(&self.settings, self.receivers + 1, number)).collect())
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Application, Delivery, Machine, MessageId, MessageService, NodeId, OfferError, Order, Seeds, SeqSet, Time,
+    Application, Delivery, Machine, MessageId, NodeId, OfferError, Order, Seeds, SeqSet, Time,
 };
 
+use crate::MessageService;
 use crate::exercise;
 
 /// Contents of the messages of a run, which all differ.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use carillon_core::{
-    Bytes, Dest, DropReason, Event, MessageId, MessageService, NodeId, Observer, Order, Outcome, Time,
-    TraceEvent,
+    Bytes, Dest, DropReason, Event, MessageId, NodeId, Observer, Order, Outcome, Time, TraceEvent,
 };
 
+use crate::MessageService;
 use crate::oracle::{Received, Services};
 
 /// Datagram as it left a node.

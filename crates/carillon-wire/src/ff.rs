@@ -14,13 +14,10 @@
 
 use std::fmt;
 
-use carillon_core::{
-    AssociationId, Forgery, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
-};
+use carillon_core::{AssociationId, Format, PacketKind, PacketSummary, ParsedPacket, Remainder};
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
-use crate::feedback::raise;
 use crate::reader::Reader;
 
 /// Packet of the protocol.
@@ -51,7 +48,7 @@ pub const HEADER_LEN: usize = Envelope::LEN + 16;
 const ACK_LEN: usize = Envelope::LEN + 12;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "ff", fuzzed, read, summary, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "ff", read, summary, kinds: KINDS };
 
 const DATA: u8 = 1;
 const ACK: u8 = 2;
@@ -106,29 +103,6 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// Forges an acknowledgment in place: it names a later message. The protocol has no field for buffer space.
-pub fn forge_feedback(lie: Forgery, bytes: &mut [u8]) {
-    if let (Ok((_, Packet::Ack { .. })), Forgery::Ahead(by)) = (Packet::parse(bytes), lie) {
-        raise(bytes, Envelope::LEN, by);
-    }
-}
-
-/// Makes packets with fuzzed fields and mostly small sequence numbers.
-fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
-    let (form, association) = (input.byte(), input.association(session));
-    let number = |input: &mut Input<'_>| match form >> 1 & 7 {
-        0 => input.u32(),
-        _ => u32::from(input.byte() % 24),
-    };
-    let (seq, first, time) = (number(input), number(input), u64::from(input.byte()) * 100_000);
-    let len = usize::from(form >> 5);
-    let packet = match form & 1 {
-        0 => Packet::Data { seq, first, time, payload: input.bytes(len) },
-        _ => Packet::Ack { seq, time },
-    };
-    packet.emit(association, buf);
-}
-
 fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
@@ -147,11 +121,5 @@ fn summary(bytes: &[u8]) -> Option<PacketSummary> {
     })
 }
 
-/// Golden vectors: one packet of each type.
-const GOLDEN: &[Golden] = &[
-    Golden {
-        line: "ff data seq 5 first 2 time 4000000 len 2",
-        hex: "ca011f01 00000007 00000005 00000002 00000000003d0900 6162",
-    },
-    Golden { line: "ff ack seq 5 time 4000000", hex: "ca011f02 00000007 00000005 00000000003d0900" },
-];
+/// Kinds of the packets by name, in traces and in summaries.
+const KINDS: &[(&str, PacketKind)] = &[("ack", PacketKind::Acknowledgment), ("data", PacketKind::Data)];

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use carillon_core::{
-    AssociationId, Format, Golden, Input, PacketKind, PacketSummary, ParsedPacket, Remainder,
-};
+use carillon_core::{AssociationId, Format, PacketKind, PacketSummary, ParsedPacket, Remainder};
 
 use crate::reader::Reader;
 use crate::{Envelope, ParseError};
@@ -22,7 +20,7 @@ pub struct Packet<'a> {
 pub const HEADER_LEN: usize = Envelope::LEN + 4;
 
 /// Format of the protocol.
-pub const FORMAT: Format = Format { name: "kfold", fuzzed, read, summary, golden: GOLDEN };
+pub const FORMAT: Format = Format { name: "kfold", read, summary, kinds: KINDS };
 
 const PROTOCOL: u8 = 9;
 const DATA: u8 = 1;
@@ -51,13 +49,6 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
-    let association = input.association(session);
-    let number = if input.byte() == 0 { input.u32() } else { u32::from(input.byte() % 24) };
-    let len = input.below(8);
-    Packet { number, payload: input.bytes(len) }.emit(association, buf);
-}
-
 fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
@@ -71,4 +62,5 @@ fn summary(bytes: &[u8]) -> Option<PacketSummary> {
     Some(PacketSummary::about("data", PacketKind::Data, packet.number))
 }
 
-const GOLDEN: &[Golden] = &[Golden { line: "kfold data 5 len 2", hex: "ca010901 00000007 00000005 6869" }];
+/// Kinds of the packets by name, in traces and in summaries.
+const KINDS: &[(&str, PacketKind)] = &[("data", PacketKind::Data)];

@@ -16,7 +16,6 @@ pub mod erramilli_singh;
 pub mod error;
 #[cfg(feature = "flute")]
 pub mod fdt;
-mod feedback;
 pub mod ff;
 pub mod file;
 mod hex;

@@ -35,7 +35,7 @@ use crate::map::Map;
 use crate::reader::Reader;
 
 pub use children::ChildSet;
-pub use describe::{FORMAT, forge_feedback};
+pub use describe::FORMAT;
 
 /// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,8 @@ pub const HEADER_LEN: usize = Envelope::LEN + 8;
 pub const POLL_HEADER_LEN: usize = HEADER_LEN + 14;
 /// Maximum length of a set of children in bytes.
 pub const MAX_CHILDREN_LEN: usize = 1280;
-const RESP_LEN: usize = Envelope::LEN + 30;
+/// Bytes of a RESP before its map.
+pub const RESP_LEN: usize = Envelope::LEN + 30;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram.

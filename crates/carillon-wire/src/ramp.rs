@@ -39,7 +39,7 @@ use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 
-pub use describe::{FORMAT, forge_feedback};
+pub use describe::FORMAT;
 
 /// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

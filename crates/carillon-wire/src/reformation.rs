@@ -18,15 +18,11 @@
 //! A ballot is a number (32) and the rank of its coordinator (16). A set of ranks is a count of bytes
 //! (8), at most 32, and as many bytes, the last of which is not zero: bit i of byte k is rank 8 k + i.
 
-mod describe;
-
 use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::ParseError;
 use crate::reader::Reader;
-
-pub(crate) use describe::fuzzed;
 
 /// Range of the exchange's packet types.
 pub const KINDS: RangeInclusive<u8> = kind::INVITE..=kind::JOIN;

@@ -33,7 +33,7 @@ use crate::envelope::{Envelope, protocol};
 use crate::map::Map;
 use crate::reader::Reader;
 
-pub use describe::{FORMAT, forge_feedback};
+pub use describe::FORMAT;
 
 /// Packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,7 @@ use crate::envelope::{Envelope, protocol};
 use crate::map::{MAX_WORDS, Map};
 use crate::reader::Reader;
 
-pub use describe::{CP, CSP, DSP, SNR, forge_feedback};
+pub use describe::{CP, CSP, DSP, SNR};
 
 /// Protocol of the family, each with its number in the envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use carillon_testkit::format_tests;
 use carillon_wire::alc::{
     Code, Encoding, Extensions, FORMAT, FdtHeader, Identifiers, Packet, PayloadId, Transmission,
 };
@@ -51,7 +52,7 @@ fn packets_of_another_implementation() {
 
 #[test]
 fn golden_packets_are_read_as_their_lines() {
-    for golden in FORMAT.golden {
+    for golden in format_tests(&FORMAT).golden {
         let parsed = (FORMAT.read)(&golden.bytes()).expect("a packet");
         assert_eq!((&*parsed.line, &parsed.bytes), (golden.line, &golden.bytes()));
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use carillon_testkit::format_tests;
 use carillon_wire::pgm::{
     BackOffInterval, BackOffRange, Body, Data, FORMAT, Fragment, Nak, NakList, Options, Packet,
     ParityParameters, Poll, Spm, Tsi,
@@ -352,7 +353,7 @@ pub fn golden() -> Vec<(&'static str, Vec<u8>)> {
         let digits: Vec<u64> = hex.chars().filter_map(|c| c.to_digit(16)).map(u64::from).collect();
         digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
     };
-    FORMAT.golden.iter().map(|golden| (golden.line, bytes(golden.hex))).collect()
+    format_tests(&FORMAT).golden.iter().map(|golden| (golden.line, bytes(golden.hex))).collect()
 }
 
 /// Packets of all types with all options, each with different numbers; addresses of IPv4 or of IPv6.

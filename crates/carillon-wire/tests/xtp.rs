@@ -5,6 +5,7 @@
 use std::process::Command;
 
 use carillon_core::AssociationId;
+use carillon_testkit::format_tests;
 use carillon_wire::ParseError;
 use carillon_wire::xtp::{
     Address, AddressForm, Body, Common, Data, Diag, FORMAT, Handover, IP_PROTOCOL, Packet, RTN, Rates, Spans,
@@ -13,7 +14,7 @@ use carillon_wire::xtp::{
 use proptest::prelude::*;
 
 fn golden() -> Vec<Vec<u8>> {
-    FORMAT.golden.iter().map(|golden| bytes_of(golden.hex)).collect()
+    format_tests(&FORMAT).golden.iter().map(|golden| bytes_of(golden.hex)).collect()
 }
 
 fn bytes_of(hex: &str) -> Vec<u8> {
@@ -24,7 +25,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
 
 #[test]
 fn the_worked_packets_are_read_and_written_as_they_are() {
-    for (golden, bytes) in FORMAT.golden.iter().zip(golden()) {
+    for (golden, bytes) in format_tests(&FORMAT).golden.iter().zip(golden()) {
         let reading = (FORMAT.read)(&bytes).unwrap_or_else(|error| panic!("{}: {error}", golden.line));
         assert_eq!(reading.line, golden.line);
         assert_eq!((reading.bytes, reading.wire_len), (bytes.clone(), bytes.len()));

@@ -82,7 +82,7 @@ fn to_json(entry: &ProtocolEntry) -> serde_json::Value {
         "family": entry.family,
         "summary": entry.summary,
         "confirmed": entry.confirmed,
-        "repairs": entry.repairs(),
+        "repairs": entry.repairs,
         "reference": entry.reference,
         "roles": entry.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "order": entry.order.to_string(),

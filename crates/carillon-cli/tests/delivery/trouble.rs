@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Application, Event, FeedbackForger, Forgery, Helpers, Machine, NoObserver, Notice, ProtocolEntry,
-    Received, Receiver as _, Rng, Seeds, Time, Transmit,
+    Application, Event, Helpers, Machine, NoObserver, Notice, ProtocolEntry, Received, Receiver as _, Rng,
+    Seeds, Time, Transmit,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{ReceiverPhase, ReceiverSession, ReceiverSessionConfig};
-use carillon_testkit::is_long_or_skipped;
+use carillon_testkit::{FeedbackForger, Forgery, is_long_or_skipped, protocol_tests};
 use serde_json::Value;
 
 use crate::delivery::support::in_parallel;
@@ -73,7 +73,7 @@ fn run_forging_member(
     lie: Forgery,
     done: &AtomicBool,
 ) {
-    let forge_feedback = entry.forge_feedback.expect("a way to lie");
+    let forge_feedback = protocol_tests(entry).forge_feedback.expect("a way to lie");
     let group = SocketAddr::from((Ipv4Addr::new(239, 255, 67, 65), 7654));
     let config = EndpointConfig {
         interface: Some("eth0".to_owned()),
@@ -176,7 +176,8 @@ fn every_protocol_serves_the_others_despite_all_faults() {
     if !is_long_or_skipped() {
         return;
     }
-    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.forge_feedback.is_some()).collect();
+    let entries: Vec<_> =
+        REGISTRY.iter().copied().filter(|entry| protocol_tests(entry).forge_feedback.is_some()).collect();
     in_parallel(3, &entries, |entry| {
         let helpers = if entry.helpers == Helpers::None { 0 } else { 2 };
         // Two members are served, one falls silent, one leaves, two forge feedback, and one joins late; helpers are

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use carillon_testkit::{is_long_tier, skip};
+use carillon_testkit::{format_tests, is_long_tier, skip};
 
 use crate::delivery::support::{CARILLON, Place, need_multicast};
 use packets::{edges, every_session_packet, fuzzed, golden, hex, mutated, random_bytes};
@@ -307,7 +307,10 @@ fn every_protocol_in_the_envelope_is_called_by_its_name() {
     let packets: Vec<(String, Vec<u8>)> = formats
         .iter()
         .filter_map(|format| {
-            Some((format.name.replace('_', "-"), bytes(&format.golden.first()?.hex.replace(' ', ""))))
+            Some((
+                format.name.replace('_', "-"),
+                bytes(&format_tests(format).golden.first()?.hex.replace(' ', "")),
+            ))
         })
         .filter(|(_, packet)| packet.starts_with(&[0xca, 1]))
         .collect();

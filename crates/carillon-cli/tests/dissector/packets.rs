@@ -1,6 +1,8 @@
 //! Packets for the dissector: of every kind, and invalid ones.
 
-use carillon_core::{AssociationId, Format, Input, Seeds};
+use carillon_core::{AssociationId, Format, Seeds};
+use carillon_testkit::format_tests;
+use carillon_testkit::fuzz::Input;
 use carillon_wire::session::{
     Attachment, Body, Cookie, DatagramSizes, DistanceTo, Distances, HoldingsPart, Identity, Invite, JobId,
     ListId, MemberRole, Name, Nonce, Origin, Packet, Padding, Peer, PeerList, Proof, RefuseReason, Release,
@@ -18,7 +20,7 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Golden packets of the wire formats.
 pub fn golden() -> Vec<Vec<u8>> {
-    let all = FORMATS.iter().flat_map(|format| format.golden);
+    let all = FORMATS.iter().flat_map(|format| format_tests(format).golden);
     all.map(|golden| super::bytes(&golden.hex.replace(' ', ""))).collect()
 }
 
@@ -29,7 +31,7 @@ pub fn fuzzed(count: usize) -> Vec<Vec<u8>> {
         let format = FORMATS[at % FORMATS.len()];
         let decisions: Vec<u8> = (0..64 + rng.below(200)).map(|_| rng.below(256) as u8).collect();
         let mut packet = Vec::new();
-        (format.fuzzed)(&mut Input::new(&decisions), ASSOCIATION, &mut packet);
+        (format_tests(format).fuzzed)(&mut Input::new(&decisions), ASSOCIATION, &mut packet);
         packet
     };
     (0..count).map(one).filter(|packet| super::shown(packet).is_some_and(|read| read.is_ok())).collect()

@@ -23,7 +23,6 @@ pub(super) const STATES: States = States {
         ),
         ("Any", "[*]", "the member has reported, or was expelled or set aside"),
     ],
-    rare: &[],
 };
 
 /// Lag of one member, over recent ticks and in total.

@@ -69,7 +69,6 @@ pub(super) const STATES: States = States {
         ("Verified", "Failed", "REPORT failed or damaged"),
         ("Failed", "Verified", "REPORT verified"),
     ],
-    rare: &[],
 };
 
 impl MemberOutcome {

@@ -106,7 +106,6 @@ pub(super) const STATES: States = States {
         ("Measuring", "Resting", "two more ticks: the fastest member received hardly more"),
         ("Resting", "Watching", "the rest is over"),
     ],
-    rare: &[],
 };
 
 /// The trials of a session.

@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
-use carillon_core::{DeliveryGuarantee, Helpers, ProtocolEntry, Rng, Seeds, TrialNetwork};
+use carillon_core::{Helpers, ProtocolEntry, Rng, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_sim::LanConfig;
-use carillon_testkit::{Exercise, Group, Report, TREE, TestLocation, for_each_run};
+use carillon_testkit::{
+    DeliveryGuarantee, Exercise, Group, Report, TREE, TestLocation, TrialNetwork, for_each_run,
+    protocol_tests,
+};
 
 use super::{known, lossy, with_drawn_settings};
 
@@ -91,7 +94,7 @@ fn helped(entry: &'static ProtocolEntry, seed: u64, network: TrialNetwork) -> (G
 }
 
 fn kept(entry: &ProtocolEntry, report: &Report) -> Result<(), String> {
-    match entry.guarantee {
+    match protocol_tests(entry).guarantee {
         DeliveryGuarantee::Acknowledged { .. } => report.check_reliable(),
         // A protocol with helpers and another guarantee adds its check here.
         _ => Err("this suite knows no worlds with helpers for such a promise".to_owned()),

@@ -16,13 +16,13 @@ mod registry;
 mod routed;
 mod states;
 
-use carillon_core::{DeliveryGuarantee, ProtocolEntry, Role};
+use carillon_core::{ProtocolEntry, Role};
 use carillon_proto::plain::{PlainLimits, PlainReceiver};
 use carillon_proto::protocols::pgm;
 use carillon_proto::{PLAIN_ONLY, REGISTRY};
 use carillon_testkit::conformance::{lossy, same, with_drawn_settings};
 use carillon_testkit::heap::Counting;
-use carillon_testkit::{Exercise, TREE, TestLocation, for_each_run};
+use carillon_testkit::{DeliveryGuarantee, Exercise, TREE, TestLocation, for_each_run, protocol_tests};
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -46,7 +46,7 @@ fn run_test_with_floor<P>(
     body: Body<P>,
 ) {
     let all = REGISTRY.iter().copied().chain([&PLAIN_PGM]);
-    let entries: Vec<_> = all.filter(|entry| of(&entry.guarantee).is_some()).collect();
+    let entries: Vec<_> = all.filter(|entry| of(&protocol_tests(entry).guarantee).is_some()).collect();
     run_entries(test, of, runs, floor, body, &entries);
 }
 
@@ -61,7 +61,7 @@ fn run_entries<P>(
 ) {
     let place = TestLocation { package: "carillon-proto", target: "conformance", test };
     for_each_run(place, &known(), entries, runs, floor, |entry, seed| {
-        let Some(guarantee) = of(&entry.guarantee) else { return Ok(()) };
+        let Some(guarantee) = of(&protocol_tests(entry).guarantee) else { return Ok(()) };
         body(entry, guarantee, seed)
     });
 }
@@ -82,11 +82,6 @@ static PLAIN_PGM: ProtocolEntry = ProtocolEntry {
             Ok(Box::new(PlainReceiver::new(&PGM, context, settings, limits)?))
         }
         _ => (pgm::ENTRY.build)(role, context, settings),
-    },
-    trial: |trial| {
-        (pgm::ENTRY.trial)(trial);
-        // Receivers that repair for others take part in sessions only, and so does parity.
-        trial.set("dlr_every", 0).set("parity", "none");
     },
     ..pgm::ENTRY
 };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use carillon_core::{DeliveryGuarantee, ProtocolEntry, Seeds, TrialNetwork};
-use carillon_testkit::{Exercise, Group, Link};
+use carillon_core::{ProtocolEntry, Seeds};
+use carillon_testkit::{DeliveryGuarantee, Exercise, Group, Link, TrialNetwork};
 
 use super::{run_test_with_floor, with_drawn_settings};
 

@@ -4,12 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{
-    Config, DeliveryGuarantee, Event, NodeId, Probability, ProtocolEntry, Rng, Seeds, TrialNetwork,
-};
+use carillon_core::{Config, Event, NodeId, Probability, ProtocolEntry, Rng, Seeds};
 use carillon_sim::LanConfig;
 use carillon_sim::graph::{GraphConfig, Link as GraphLink, LossModel, Topology};
-use carillon_testkit::{Group, Link, Report};
+use carillon_testkit::{DeliveryGuarantee, Group, Link, Report, TrialNetwork, protocol_tests};
 
 use super::{lossy, run_test, same, with_drawn_settings};
 
@@ -66,7 +64,7 @@ fn is_the_same_for_the_same_seed() {
 }
 
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(survives) = peers(&entry.guarantee) else { return Ok(()) };
+    let Some(survives) = peers(&protocol_tests(entry).guarantee) else { return Ok(()) };
     let suite = Suite { entry, survives };
     let tests = [
         Suite::lossy_links,

@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use carillon_core::{
-    ANY_STATE, DeliveryGuarantee, NetworkKind, PSEUDO_STATE, Role, Seeds, Trial, TrialNetwork,
-};
+use carillon_core::{ANY_STATE, NetworkKind, PSEUDO_STATE, Role, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_testkit::fuzz::wire;
+use carillon_testkit::{
+    DeliveryGuarantee, FORMATS, PROTOCOLS, Trial, TrialNetwork, format_tests, protocol_tests,
+};
 use carillon_wire::Envelope;
 
 fn source(path: &str) -> PathBuf {
@@ -40,12 +41,13 @@ fn guarantees_match_roles_and_networks() {
     for entry in REGISTRY {
         let has = |role| entry.roles.contains(&role);
         assert!(has(Role::Peer) || has(Role::Sender) && has(Role::Receiver), "{}: its roles", entry.name);
-        let confirmed = matches!(
-            entry.guarantee,
-            DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::Peers { .. }
-        );
+        let guarantee = protocol_tests(entry).guarantee;
+        let confirmed =
+            matches!(guarantee, DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::Peers { .. });
         assert_eq!(entry.confirmed, confirmed, "{}: confirmed", entry.name);
-        match entry.guarantee {
+        let best_effort = matches!(guarantee, DeliveryGuarantee::BestEffort);
+        assert_eq!(entry.repairs, !best_effort, "{}: repairs", entry.name);
+        match guarantee {
             DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::BestEffort => {
                 assert!(!has(Role::Peer), "{}", entry.name)
             }
@@ -70,9 +72,34 @@ fn trials_draw_settings_that_the_protocol_takes() {
             trial.is_lossy = seed % 2 == 0;
             trial.max_attempts = (seed % 3 == 0).then_some(3);
             // Panics if the protocol refuses the settings.
-            (entry.trial)(&mut trial);
+            (protocol_tests(entry).trial)(&mut trial);
             trial.into_config();
         }
+    }
+}
+
+/// The testkit has the knowledge of the suites about each protocol and format, by name.
+#[test]
+fn no_entry_is_missing_in_the_tables_of_the_suites() {
+    let known: BTreeSet<&str> = PROTOCOLS.iter().map(|tests| tests.name).collect();
+    assert_eq!(known.len(), PROTOCOLS.len(), "a name is there twice");
+    for entry in super::known() {
+        assert!(
+            known.contains(entry.name),
+            "{} has no line in crates/carillon-testkit/src/protocols",
+            entry.name
+        );
+        // Panics if the table does not have the format.
+        format_tests(entry.format);
+    }
+    let names: BTreeSet<&str> = super::known().iter().map(|entry| entry.name).collect();
+    assert_eq!(known.difference(&names).collect::<Vec<_>>(), [&""; 0], "these are in no registry");
+}
+
+#[test]
+fn formats_list_the_kinds_of_their_golden_packets() {
+    for tests in FORMATS {
+        assert_eq!(tests.format.kinds_by_name(), tests.golden_kinds(), "{}", tests.format.name);
     }
 }
 
@@ -80,8 +107,8 @@ fn trials_draw_settings_that_the_protocol_takes() {
 fn golden_packets_are_unchanged() {
     for entry in REGISTRY {
         let name = entry.format.name;
-        assert!(!entry.format.golden.is_empty(), "{name} has no golden bytes");
-        for golden in entry.format.golden {
+        assert!(!format_tests(entry.format).golden.is_empty(), "{name} has no golden bytes");
+        for golden in format_tests(entry.format).golden {
             let bytes = wire::hex(golden.hex);
             let reading = (entry.format.read)(&bytes)
                 .unwrap_or_else(|error| panic!("{name}, {}: {error}", golden.line));
@@ -105,7 +132,8 @@ fn every_fuzzed_packet_type_has_golden_bytes() {
             Ok((envelope, _)) => format!("{} {:#04x}", words(line), envelope.packet_type),
             Err(_) => words(line),
         };
-        let golden = entry.format.golden.iter().map(|golden| kind(golden.line, &wire::hex(golden.hex)));
+        let golden =
+            format_tests(entry.format).golden.iter().map(|golden| kind(golden.line, &wire::hex(golden.hex)));
         let golden: BTreeSet<_> = golden.collect();
         let mut rng = Seeds::new(1).stream(entry.format.name);
         let mut made = BTreeSet::new();
@@ -114,7 +142,11 @@ fn every_fuzzed_packet_type_has_golden_bytes() {
             rng.fill(&mut bytes);
             let mut packet = Vec::new();
             let session = carillon_core::AssociationId(7);
-            (entry.format.fuzzed)(&mut carillon_core::Input::new(&bytes), session, &mut packet);
+            (format_tests(entry.format).fuzzed)(
+                &mut carillon_testkit::fuzz::Input::new(&bytes),
+                session,
+                &mut packet,
+            );
             wire::format(entry.format, &packet);
             if let Ok(reading) = (entry.format.read)(&packet) {
                 made.insert(kind(&reading.line, &packet));

@@ -13,7 +13,8 @@ use carillon_core::{Probability, ProtocolEntry, Role, Seeds};
 use carillon_proto::REGISTRY;
 use carillon_sim::graph::{GraphConfig, LossModel};
 use carillon_testkit::{
-    Group, Link, SENDER, Transition, conformance, is_long_tier, random_network, transitions_taken,
+    Group, Link, SENDER, Transition, conformance, is_long_tier, protocol_tests, random_network,
+    transitions_taken,
 };
 
 use super::{helpers, peers};
@@ -40,12 +41,13 @@ fn declared_transitions_are_taken_or_rare() {
 /// Declared transitions that were not taken, and rare ones that were.
 fn failures_of(entry: &'static ProtocolEntry) -> Vec<String> {
     let mut failures = Vec::new();
-    let transitions = |rare: bool| -> BTreeSet<Transition> {
-        let of = |s: &carillon_core::States| (s.of, if rare { s.rare } else { s.transitions });
-        let all = entry.states.iter().map(of);
-        all.flat_map(|(of, list)| list.iter().map(move |&(from, to, _)| (of, from, to))).collect()
-    };
-    let (mut open, rare) = (transitions(false), transitions(true));
+    let declared = entry
+        .states
+        .iter()
+        .flat_map(|states| states.transitions.iter().map(|&(from, to, _)| (states.of, from, to)));
+    let mut open: BTreeSet<Transition> = declared.collect();
+    let rare = protocol_tests(entry).rare.iter();
+    let rare: BTreeSet<Transition> = rare.map(|&(of, from, to, _)| (of, from, to)).collect();
     assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
     let all = open.clone();
     let mut seed = 0;

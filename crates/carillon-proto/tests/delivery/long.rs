@@ -3,9 +3,9 @@
 
 use std::env::var_os;
 
-use carillon_core::{DeliveryGuarantee, Duration, HostValue, ProtocolEntry};
+use carillon_core::{Duration, HostValue, ProtocolEntry};
 use carillon_proto::REGISTRY;
-use carillon_testkit::{chosen, is_long_tier};
+use carillon_testkit::{DeliveryGuarantee, chosen, is_long_tier, protocol_tests};
 
 use super::network::{Cell, Fault, Outcome};
 use super::{line, run};
@@ -23,7 +23,7 @@ fn file_longer_than_repair_buffer_completes() {
     let mut failures = Vec::new();
     for (place, &protocol) in REGISTRY.iter().enumerate() {
         let is_meant = is_long_tier() || is_chosen || place % 10 == 0;
-        if !protocol.repairs() || !is_meant || !chosen.iter().any(|entry| entry.name == protocol.name) {
+        if !protocol.repairs || !is_meant || !chosen.iter().any(|entry| entry.name == protocol.name) {
             continue;
         }
         files += 1;
@@ -31,7 +31,7 @@ fn file_longer_than_repair_buffer_completes() {
             // Peers that do not wait for members guarantee only what their window holds.
             let is_bounded = loss > 0.0
                 && !protocol.waits
-                && matches!(protocol.guarantee, DeliveryGuarantee::Peers { .. });
+                && matches!(protocol_tests(protocol).guarantee, DeliveryGuarantee::Peers { .. });
             let bytes = match longest {
                 _ if is_bounded => 5 * SHORT_FILE_BYTES,
                 true => LONG_FILE_BYTES,

@@ -7,14 +7,15 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, Forgery, GroupId, Host, Machine,
-    NodeId, NumberedAddresses, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds,
+    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, GroupId, Host, Machine, NodeId,
+    NumberedAddresses, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds,
     Sender as _, Time, Transmit, drain,
 };
 use carillon_proto::session::{
     Gather, HelperSelection, LOCAL_NODE, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
+use carillon_testkit::{Forgery, protocol_tests};
 
 /// Delivery to run: protocol, network, file and fault.
 #[derive(Clone, Debug)]
@@ -485,7 +486,7 @@ impl World {
             let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
             let mut out = port.out;
             if let (Fault::Forgery(forgery), Some(forge_feedback)) =
-                (self.cell.fault, self.cell.protocol.forge_feedback)
+                (self.cell.fault, protocol_tests(self.cell.protocol).forge_feedback)
                 && node == self.cell.receivers
             {
                 for (_, _, bytes) in &mut out {

@@ -2,10 +2,10 @@
 //! protocol, with a chain of helpers if it supports them. The other members are complete within the time stated in
 //! docs/explanation/delivery.md, and no incomplete member is verified.
 
-use carillon_core::{DeliveryGuarantee, Duration, Forgery, Helpers, ProtocolEntry};
+use carillon_core::{Duration, Helpers, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
-use carillon_testkit::{chosen, is_long_tier, seeds};
+use carillon_testkit::{DeliveryGuarantee, Forgery, chosen, is_long_tier, protocol_tests, seeds};
 
 use super::network::{Cell, Fault, Outcome, World};
 
@@ -33,7 +33,8 @@ fn cell(protocol: &'static ProtocolEntry, fault: Fault, midway: bool, seed: u64)
 fn acknowledged_protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
     let all = REGISTRY.iter().copied();
     all.filter(|entry| {
-        matches!(entry.guarantee, DeliveryGuarantee::Acknowledged { .. }) && !super::is_serial(entry)
+        matches!(protocol_tests(entry).guarantee, DeliveryGuarantee::Acknowledged { .. })
+            && !super::is_serial(entry)
     })
 }
 
@@ -142,7 +143,7 @@ fn late_member_is_refused_and_reported() {
 #[test]
 fn forged_feedback_harms_the_forger_alone() {
     for forgery in [Forgery::Complete, Forgery::Ahead(2), Forgery::Ahead(1 << 18), Forgery::UnlimitedRoom] {
-        let forging = acknowledged_protocols().filter(|entry| entry.forge_feedback.is_some());
+        let forging = acknowledged_protocols().filter(|entry| protocol_tests(entry).forge_feedback.is_some());
         for_all(forging, Fault::Forgery(forgery), false, |outcome, baseline| {
             within(outcome.others, baseline, DEFAULT_MEMBER_TIMEOUT * 2)?;
             // It still sends keepalives, but reports no progress.

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use carillon_core::{Format, Golden, PacketKind};
+use carillon_core::{Format, PacketKind};
 use carillon_proto::REGISTRY;
+use carillon_testkit::{Golden, format_tests};
 
 fn golden_packets(format: &Format) -> Vec<Vec<u8>> {
-    format.golden.iter().map(Golden::bytes).collect()
+    format_tests(format).golden.iter().map(Golden::bytes).collect()
 }
 
 #[test]

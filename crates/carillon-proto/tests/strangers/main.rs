@@ -25,7 +25,7 @@ use std::thread::scope;
 use carillon_core::{Bytes, Helpers, ProtocolEntry};
 use carillon_proto::blocks::{ErasureCode, ReedSolomon, Shape};
 use carillon_testkit::heap::{self, Counting};
-use carillon_testkit::{chosen, is_long_tier, sampling_step, seeds};
+use carillon_testkit::{chosen, is_long_tier, protocol_tests, sampling_step, seeds};
 
 use attacker::{
     ASSOCIATION, Attacker, AttackerRole, OTHER_ASSOCIATION, PacketKind, Recordings, all, has_peers, kinds,
@@ -87,7 +87,7 @@ fn judge(
             AttackerRole::Blind | AttackerRole::Outsider => true,
             // With helpers or ordered members, all members meet first, and a silent member can hold up the others.
             AttackerRole::Member => {
-                let may_harm = has_peers(entry) || entry.orders_members;
+                let may_harm = has_peers(entry) || protocol_tests(entry).orders_members;
                 !may_harm && outcome.failure.is_none() && !outcome.missed_assembly(receiver)
             }
             // A helper can withhold repairs from its children.

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use carillon_core::{
-    Addresses, AssociationId, BitRate, BuildContext, Bytes, Config, Dest, Event, GroupId, Host, Input,
-    Machine, NodeId, NumberedAddresses, PortId, ProtocolEntry, Received, Scope, Seeds, Time, Transmit, drain,
+    Addresses, AssociationId, BitRate, BuildContext, Bytes, Config, Dest, Event, GroupId, Host, Machine,
+    NodeId, NumberedAddresses, PortId, ProtocolEntry, Received, Scope, Seeds, Time, Transmit, drain,
 };
 use carillon_proto::plain::{PlainLimits, PlainReceiver};
 use carillon_proto::{PLAIN_ONLY, REGISTRY};
+use carillon_testkit::fuzz::Input;
 use carillon_testkit::heap;
-use carillon_testkit::{is_long_tier, seeds};
+use carillon_testkit::{format_tests, is_long_tier, seeds};
 use carillon_wire::{norm, pgm};
 
 /// Memory of the machine of one source.
@@ -74,7 +75,7 @@ fn forged(entry: &ProtocolEntry, rng: &mut carillon_core::Rng, buf: &mut Vec<u8>
     let mut decisions = vec![0; 40 + rng.below(1400) as usize];
     rng.fill(&mut decisions);
     let session = AssociationId(rng.below(40) as u32);
-    (entry.format.fuzzed)(&mut Input::new(&decisions), session, buf);
+    (format_tests(entry.format).fuzzed)(&mut Input::new(&decisions), session, buf);
     match entry.name {
         "pgm" => as_plain_pgm(session, buf),
         "norm" => as_plain_norm(rng, buf),

@@ -4,8 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, DeliveryGuarantee, HeaderBytes, Kind, Machine, Parameter,
-    ProtocolEntry, Role, Setting, Trial,
+    BuildContext, Config, ConfigError, HeaderBytes, Kind, Machine, Parameter, ProtocolEntry, Role, Setting,
 };
 use carillon_testkit::conformance;
 use pyo3::exceptions::{PyAssertionError, PyKeyError, PyValueError};
@@ -83,23 +82,11 @@ fn header_bytes<const SLOT: usize>(_: &Config) -> HeaderBytes {
     HeaderBytes::all(slots[SLOT].header_bytes)
 }
 
-/// Sets what a trial asks for, as far as the protocol has parameters of these names.
-fn trial<const SLOT: usize>(trial: &mut Trial<'_>) {
-    let entry = SLOTS.lock().unwrap_or_else(PoisonError::into_inner)[SLOT].entry;
-    let has = |name: &str| entry.parameters.iter().any(|parameter| parameter.name == name);
-    if let Some(attempts) = trial.max_attempts.filter(|_| has("max_attempts")) {
-        trial.set("max_attempts", attempts);
-    }
-    if has("expels") {
-        trial.set("expels", trial.expels);
-    }
-}
-
-/// Constructor, header size and settings for trials of each slot.
-type Functions = (carillon_core::Build, fn(&Config) -> HeaderBytes, fn(&mut Trial<'_>));
+/// Constructor and header size of each slot.
+type Functions = (carillon_core::Build, fn(&Config) -> HeaderBytes);
 
 macro_rules! functions {
-    ($($slot:literal)*) => { [$((build::<$slot> as carillon_core::Build, header_bytes::<$slot> as _, trial::<$slot> as _)),*] };
+    ($($slot:literal)*) => { [$((build::<$slot> as carillon_core::Build, header_bytes::<$slot> as _)),*] };
 }
 
 const FUNCTIONS: [Functions; MAX_PROTOCOLS] = functions!(
@@ -128,21 +115,20 @@ pub fn register(class: Py<PyAny>, description: Description) -> PyResult<()> {
     }
     let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
     let slot = slots.iter().position(|slot| slot.entry.name == description.name).unwrap_or(slots.len());
-    let Some(&(build, header_bytes, trial)) = FUNCTIONS.get(slot) else {
+    let Some(&(build, header_bytes)) = FUNCTIONS.get(slot) else {
         return Err(PyValueError::new_err(format!(
             "{MAX_PROTOCOLS} protocols are registered, which is the maximum"
         )));
     };
-    let guarantee = match description.guarantee.as_str() {
-        "acknowledged" => DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
-        "best-effort" => DeliveryGuarantee::BestEffort,
+    let is_acknowledged = match description.guarantee.as_str() {
+        "acknowledged" => true,
+        "best-effort" => false,
         other => {
             let what = format!("guarantee {other:?}: give \"acknowledged\" or \"best-effort\"");
             return Err(PyValueError::new_err(what));
         }
     };
     let parameters = description.parameter_list.iter().map(parameter).collect::<PyResult<Vec<_>>>()?;
-    let is_acknowledged = matches!(guarantee, DeliveryGuarantee::Acknowledged { .. });
     // Entries live as long as the process: plans and worlds refer to them.
     let entry: &'static ProtocolEntry = Box::leak(Box::new(ProtocolEntry {
         name: word(&description.name)?,
@@ -153,8 +139,7 @@ pub fn register(class: Py<PyAny>, description: Description) -> PyResult<()> {
         confirmed: is_acknowledged,
         header_bytes,
         parameters: Box::leak(parameters.into_boxed_slice()),
-        guarantee,
-        trial,
+        repairs: is_acknowledged,
         build,
         ..ProtocolEntry::PLAIN
     }));

@@ -4,10 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{lossy, same, with_drawn_settings};
-use crate::{Group, Link, Report, SENDER};
-use carillon_core::{
-    DeliveryGuarantee, Event, NodeId, Outcome, Probability, ProtocolEntry, Seeds, TrialNetwork,
-};
+use crate::{DeliveryGuarantee, Group, Link, Report, SENDER, TrialNetwork, protocol_tests};
+use carillon_core::{Event, NodeId, Outcome, Probability, ProtocolEntry, Seeds};
 use carillon_sim::{LanConfig, TimerRule};
 
 /// Parameters of the guarantee.
@@ -32,7 +30,7 @@ pub fn acknowledged(guarantee: &DeliveryGuarantee) -> Option<Promised> {
 /// # Errors
 /// The first violation of the guarantee.
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(promised) = acknowledged(&entry.guarantee) else { return Ok(()) };
+    let Some(promised) = acknowledged(&protocol_tests(entry).guarantee) else { return Ok(()) };
     let tests = [lossy_links, lossy_ethernet, unordered_links, silence, crashes];
     tests.into_iter().try_for_each(|test| test(entry, promised, seed))
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{same, with_drawn_settings};
-use crate::{Group, Report, random_network};
-use carillon_core::{DeliveryGuarantee, Event, NodeId, Probability, ProtocolEntry, Rng, Seeds, TrialNetwork};
+use crate::{DeliveryGuarantee, Group, Report, TrialNetwork, protocol_tests, random_network};
+use carillon_core::{Event, NodeId, Probability, ProtocolEntry, Rng, Seeds};
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 
 /// Parameters of the guarantee.
@@ -31,7 +31,7 @@ pub fn by_request(guarantee: &DeliveryGuarantee) -> Option<Promised> {
 /// # Errors
 /// The first violation of the guarantee.
 pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
-    let Some(promised) = by_request(&entry.guarantee) else { return Ok(()) };
+    let Some(promised) = by_request(&protocol_tests(entry).guarantee) else { return Ok(()) };
     let suite = Suite { entry, promised };
     let tests = [
         Suite::lossy_routes,

@@ -10,9 +10,9 @@ pub mod by_request;
 
 use std::time::Duration;
 
-use carillon_core::{ProtocolEntry, Rng, Trial, TrialNetwork};
+use carillon_core::{ProtocolEntry, Rng};
 
-use crate::{Group, Link, Report};
+use crate::{Group, Link, Report, Trial, TrialNetwork, protocol_tests};
 
 /// Runs each test of a protocol's guarantee once with this seed. Protocols of peers have tests elsewhere.
 ///
@@ -35,7 +35,7 @@ pub fn with_drawn_settings(
 ) -> Group {
     let mut trial = Trial::new(entry.parameters, network, nodes, rng);
     prepare(&mut trial);
-    (entry.trial)(&mut trial);
+    (protocol_tests(entry).trial)(&mut trial);
     group.settings(trial.into_config())
 }
 

@@ -4,13 +4,14 @@
 //! functions. The bodies know no protocol: the machines come from their callers.
 
 mod drive;
+mod input;
 pub mod packets;
 mod setting;
 mod text;
 pub mod wire;
 
-pub use carillon_core::Input;
 pub use drive::{Rules, Subject, drive};
+pub use input::Input;
 pub use packets::{Known, own};
 pub use setting::{bit_rate, machine, settings};
 pub use text::one_line_or_good;

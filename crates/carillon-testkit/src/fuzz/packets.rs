@@ -1,11 +1,14 @@
 //! Generators of datagrams from fuzzed bytes, most of them well-formed.
 
-use carillon_core::{AssociationId, Format, Input, NodeId};
+use carillon_core::{AssociationId, Format, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Attachment, Body, Cookie, DatagramSizes, Identity, Invite, MemberRole, Name, Nonce, Packet, Padding,
     Peer, PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, Verdict,
 };
+
+use super::Input;
+use crate::format_tests;
 
 /// Knowledge of an attacker that overhears the machine.
 #[derive(Clone, Debug)]
@@ -30,8 +33,9 @@ pub struct Known {
 pub type Source<'a> = &'a dyn Fn(&mut Input<'_>, &Known, &mut Vec<u8>);
 
 /// Generator of a protocol's own packets.
-pub fn own(format: &Format) -> impl Fn(&mut Input<'_>, &Known, &mut Vec<u8>) + '_ {
-    |input, known, buf| (format.fuzzed)(input, known.association, buf)
+pub fn own(format: &Format) -> impl Fn(&mut Input<'_>, &Known, &mut Vec<u8>) + use<> {
+    let fuzzed = format_tests(format).fuzzed;
+    move |input, known, buf| fuzzed(input, known.association, buf)
 }
 
 impl Known {

@@ -6,8 +6,8 @@ mod node;
 mod sender;
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, DeliveryGuarantee, Format, HeaderBytes, Helpers, Input,
-    Kind, Machine, PacketKind, PacketSummary, Parameter, ParsedPacket, ProtocolEntry, Remainder, Role,
+    AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Kind, Machine,
+    PacketKind, PacketSummary, Parameter, ParsedPacket, ProtocolEntry, Remainder, Role,
 };
 use carillon_wire::Envelope;
 
@@ -27,12 +27,11 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     parameters: PARAMETERS,
     format: &FORMAT,
-    guarantee: DeliveryGuarantee::Acknowledged { in_order: true, idle_feedback: None },
     build,
     ..ProtocolEntry::PLAIN
 };
 
-static FORMAT: Format = Format { name: "test-tree", fuzzed, read, summary, golden: &[] };
+pub(crate) static FORMAT: Format = Format { name: "test-tree", read, summary, kinds: &[] };
 
 const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -60,13 +59,6 @@ fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn 
     })
 }
 
-/// Makes a packet of either type, sometimes of neither or of another session.
-fn fuzzed(input: &mut Input<'_>, association: AssociationId, bytes: &mut Vec<u8>) {
-    let association = AssociationId(association.0 + u32::from(input.byte() < 16));
-    let (packet_type, number, len) = (input.byte() % 4, u64::from(input.byte() % 24), input.below(8));
-    emit(association, packet_type, number, input.bytes(len), bytes);
-}
-
 fn read(bytes: &[u8]) -> Result<ParsedPacket, String> {
     let (packet_type, association, number) = parse(bytes).ok_or("it is none")?;
     let mut again = Vec::new();
@@ -91,7 +83,13 @@ const DATA: u8 = 1;
 const ACK: u8 = 2;
 const HEADER_LEN: usize = Envelope::LEN + 8;
 
-fn emit(association: AssociationId, packet_type: u8, number: u64, payload: &[u8], buf: &mut Vec<u8>) {
+pub(crate) fn emit(
+    association: AssociationId,
+    packet_type: u8,
+    number: u64,
+    payload: &[u8],
+    buf: &mut Vec<u8>,
+) {
     Envelope { protocol: PROTOCOL, packet_type, association }.emit(buf);
     buf.extend_from_slice(&number.to_be_bytes());
     buf.extend_from_slice(payload);

@@ -39,14 +39,7 @@ use view::Proposal;
 pub use view::{Step, Terms, To, View, too_few};
 use votes::{Vote, Votes};
 
-/// Reason for rare transitions: the coordinator crashes within a few milliseconds.
-pub const CRASH: &str = "a coordinator would have to crash between two of its packets";
-/// Reason for rare transitions: no run leaves out a live member.
-pub const LIVE: &str = "a live member would have to be left out: its coordinator has enough votes sooner";
-/// Reason for rare transitions: no other member is left.
-pub const ALONE: &str = "a host would have to know that all others are gone for good";
-
-/// States of a member for protocols with this block, which add their rare transitions.
+/// States of a member for protocols with this block.
 pub const VIEWS: States = States {
     of: "member, when views change",
     transitions: &[
@@ -75,7 +68,6 @@ pub const VIEWS: States = States {
         ("Ready", "Waiting", "no ACTIVE in time"),
         ("Waiting", "Inviting", "random wait over / INVITE, higher ballot"),
     ],
-    rare: &[],
 };
 
 /// Part of one node in the reformations of its group.

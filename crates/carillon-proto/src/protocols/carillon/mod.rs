@@ -15,13 +15,13 @@ mod config;
 mod context;
 #[cfg(test)]
 mod crowd_tests;
-mod describe;
 #[cfg(test)]
 mod forged_tests;
 mod one_way;
 mod polls;
 mod receiver;
 mod sender;
+mod states;
 #[cfg(test)]
 mod test_net;
 #[cfg(test)]
@@ -76,7 +76,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Sender => Ok(Box::new(CarillonSender::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Returns true if receivers send no feedback (`feedback = none`).

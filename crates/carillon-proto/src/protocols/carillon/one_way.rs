@@ -14,8 +14,8 @@ use carillon_wire::carillon::{ClosedBlocks as Listed, Packet, Poll, PolledReceiv
 use super::MODULUS;
 use super::blocks::{Blocks, GroupEstimate};
 use super::context::{Context, MIN_QUIET, Timer};
-use super::describe::DESCRIBED;
 use super::sender::{PACING_BURST, state};
+use super::states::STATES;
 use crate::blocks::{AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, Player};
 
 /// Sender of blocks with enough redundancy that receivers do without repairs.
@@ -104,12 +104,7 @@ impl Part for OneWaySender {
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for block in self.blocks.iter() {
-            tell(ObservedState {
-                of: DESCRIBED.states[0].of,
-                about: block.first(),
-                state: state(block),
-                turn: 0,
-            });
+            tell(ObservedState { of: STATES[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 

@@ -14,7 +14,7 @@ use carillon_wire::map::{MAX_WORDS, Map};
 
 use super::MODULUS;
 use super::arrivals::Arrivals;
-use super::describe::DESCRIBED;
+use super::states::STATES;
 use crate::blocks::{Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
@@ -495,7 +495,7 @@ impl Part for CarillonReceiver {
                 None => "Open",
                 Some(_) => "Lacking",
             };
-            tell(ObservedState { of: DESCRIBED.states[1].of, about, state, turn: 0 });
+            tell(ObservedState { of: STATES[1].of, about, state, turn: 0 });
         }
     }
 

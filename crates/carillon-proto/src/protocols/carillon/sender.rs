@@ -12,8 +12,8 @@ use carillon_wire::carillon::{IncompleteBlocks, MAX_LISTED_BLOCKS, Packet, Statu
 use super::MODULUS;
 use super::blocks::{Blocks, GroupEstimate};
 use super::context::{Context, MIN_QUIET, Timer};
-use super::describe::DESCRIBED;
 use super::polls::{PollScheduler, Purpose};
+use super::states::STATES;
 use crate::blocks::congestion::Answer;
 use crate::blocks::{
     AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl, RepairBlock,
@@ -297,12 +297,7 @@ impl Part for CarillonSender {
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for block in self.blocks.iter() {
-            tell(ObservedState {
-                of: DESCRIBED.states[0].of,
-                about: block.first(),
-                state: state(block),
-                turn: 0,
-            });
+            tell(ObservedState { of: STATES[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 

@@ -11,11 +11,11 @@
 mod answers;
 mod config;
 mod context;
-mod describe;
 mod log;
 mod order;
 mod peer;
 mod requests;
+mod states;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -45,5 +45,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(Peer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -5,8 +5,8 @@ use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
 use super::context::{Context, Timer};
-use super::describe::TOKEN;
 use super::order::Order;
+use super::states::TOKEN;
 use crate::blocks::MissedPolls;
 
 /// State of the token at this site.

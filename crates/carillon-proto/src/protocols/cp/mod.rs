@@ -26,9 +26,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::LOCAL_PARAMETERS,
     format: &carillon_wire::status::CP,
-    forge_feedback: Some(|lie, packet| carillon_wire::status::forge_feedback(Family::Cp, lie, packet)),
-    orders_members: true,
-    trial: config::local_trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

@@ -25,8 +25,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::ADDRESSED_PARAMETERS,
     format: &carillon_wire::status::CSP,
-    forge_feedback: Some(|lie, packet| carillon_wire::status::forge_feedback(Family::Csp, lie, packet)),
-    trial: config::addressed_trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

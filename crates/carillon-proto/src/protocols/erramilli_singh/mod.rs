@@ -11,10 +11,10 @@
 
 mod config;
 mod context;
-mod describe;
 mod peer;
 mod sink;
 mod source;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -42,5 +42,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(ErramilliSinghPeer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

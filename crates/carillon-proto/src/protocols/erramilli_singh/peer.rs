@@ -11,9 +11,9 @@ use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
 use super::context::{Context, Timer};
-use super::describe::DESCRIBED;
 use super::sink::Sink;
 use super::source::Source;
+use super::states::STATES;
 use crate::blocks::{Part, Player};
 
 /// Member that sends, receives, and watches the others. Section 2.8: "all the multicast group nodes are both senders
@@ -49,7 +49,7 @@ impl Part for ErramilliSinghPeer {
 
     fn report_states(&self, context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         let turn = context.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
-        tell(ObservedState { of: DESCRIBED.states[0].of, about: 0, state: self.source.state(), turn });
+        tell(ObservedState { of: STATES[0].of, about: 0, state: self.source.state(), turn });
     }
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {

@@ -11,9 +11,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{
-    ConfigError, DeliveryGuarantee, HeaderBytes, Order, Parameter, ProtocolEntry, Role, States, TrialNetwork,
-};
+use carillon_core::{ConfigError, HeaderBytes, Order, Parameter, ProtocolEntry, Role, States};
 use carillon_wire::ff::HEADER_LEN;
 
 use super::pf::config::{BURST, DELIVERY_SETTINGS, HOST_SETTINGS, IPG, RTO_MIN, RTT, RTT_MAX, WINDOW};
@@ -54,20 +52,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ],
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::ff::FORMAT,
-    forge_feedback: Some(carillon_wire::ff::forge_feedback),
-    guarantee: DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
-    trial: |trial| {
-        trial.set("retransmission_limit", trial.max_attempts.unwrap_or(1_000_000));
-        trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-        trial.count("window", 1, 40);
-        match trial.network {
-            TrialNetwork::Loopback => trial.set("rto_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
-            // A frame takes more than a millisecond, and so do its acknowledgments.
-            TrialNetwork::Ethernet => trial.set("ipg", "10 ms").set("rto_min", "50 ms").set("rtt", "50 ms"),
-            _ if trial.max_attempts.is_some() => trial.set("rto_min", "50 ms"),
-            _ => trial.pick("ipg", &["1 ms", "100 us"]).pick("rtt", &["20 ms", "1 ms"]),
-        };
-    },
     states: &[States {
         of: "sender, for a message",
         transitions: &[
@@ -79,7 +63,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             ("Repeated", "[*]", "all receivers have acknowledged it, or are given up"),
             ("Waiting", "[*]", "no receiver is left"),
         ],
-        rare: &[("Waiting", "[*]", "the last child has to be given up while messages wait for room")],
     }],
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(FfReceiver::new(context, settings))),

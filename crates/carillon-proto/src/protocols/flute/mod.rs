@@ -10,11 +10,11 @@
 mod code;
 mod config;
 mod content;
-mod describe;
 mod partition;
 mod plain;
 mod receiver;
 mod sender;
+mod states;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::alc::Identifiers;
@@ -47,5 +47,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         _ => Err(ConfigError::no_such_role(role)),
     },
     plain: Some(&plain::PLAIN),
-    ..describe::DESCRIBED
+    // A file that neither parity nor the carousel repairs is lost.
+    repairs: false,
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -7,9 +7,7 @@ mod machines;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{
-    ConfigError, DeliveryGuarantee, HeaderBytes, Kind, Order, Parameter, ProtocolEntry, Role, States,
-};
+use carillon_core::{ConfigError, HeaderBytes, Kind, Order, Parameter, ProtocolEntry, Role, States};
 use carillon_wire::kfold::{FORMAT, HEADER_LEN};
 
 pub use machines::{KfoldReceiver, KfoldSender};
@@ -42,10 +40,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         },
     ],
     format: &FORMAT,
-    guarantee: DeliveryGuarantee::BestEffort,
-    trial: |trial| {
-        trial.count("copies", 1, 5).ms("interval", 2, 10);
-    },
+    repairs: false,
     states: &[States {
         of: "sender",
         transitions: &[
@@ -54,7 +49,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             ("Sending", "Sending", "interval / DATA"),
             ("Sending", "Idle", "interval / last DATA of the message"),
         ],
-        rare: &[],
     }],
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(KfoldSender::new(context, settings))),

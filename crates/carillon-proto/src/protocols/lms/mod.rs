@@ -11,11 +11,11 @@
 
 mod answers;
 mod config;
-mod describe;
 mod receiver;
 mod relay;
 mod sample;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -46,7 +46,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Relay => Ok(Box::new(LmsRelay::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Pads a datagram with zeros to `len` bytes.

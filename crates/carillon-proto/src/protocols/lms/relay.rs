@@ -11,8 +11,8 @@ use carillon_core::{
 use carillon_wire::lms::{Data, Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
 
 use super::config::Settings;
-use super::describe::DESCRIBED;
 use super::pad;
+use super::states::STATES;
 
 /// LMS router for the sources of all SETUP packets that pass it. It has no timers: the age of its state is checked
 /// when the state is used.
@@ -277,7 +277,7 @@ impl Machine for LmsRelay {
                 Some(_) => "Replier",
             };
             let turn = replier.map_or(0, |replier| replier.until.as_nanos());
-            tell(ObservedState { of: DESCRIBED.states[0].of, about: association.0.into(), state, turn });
+            tell(ObservedState { of: STATES[0].of, about: association.0.into(), state, turn });
         }
     }
 

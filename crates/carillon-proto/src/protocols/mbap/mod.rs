@@ -6,9 +6,9 @@
 //! Source: Segovia 1996, section 2.6. See `docs/protocols/mbap.md`.
 
 mod config;
-mod describe;
 mod receiver;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -50,7 +50,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             _ => Err(ConfigError::no_such_role(role)),
         }
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of unicast block acknowledgment, to one receiver after the other.

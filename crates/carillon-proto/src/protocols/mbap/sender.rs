@@ -6,7 +6,7 @@ use carillon_core::{
 use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
-use super::describe::{ACK_SENDER, NAK_SENDER};
+use super::states::{ACK_SENDER, NAK_SENDER};
 use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, Part, PastLimit, Player, Recipients, Slot};
 
 type Context = crate::blocks::MachineContext<Timer>;

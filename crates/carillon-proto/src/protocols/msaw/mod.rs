@@ -6,10 +6,10 @@
 //! Source: Segovia 1996, section 2.5. See `docs/protocols/msaw.md`.
 
 mod config;
-mod describe;
 mod nak;
 mod receiver;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -44,7 +44,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         window: |_| 1,
     }),
     build: |role, context, settings| build(role, context, settings, false),
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of unicast stop-and-wait, to one receiver after the other.
@@ -52,8 +53,7 @@ pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "saw",
     summary: "unicast equivalent of msaw: stop-and-wait to one receiver after the other",
     reference: "Segovia 1996, sections 2.4 and 4.1",
-    trial: describe::serial_trial,
-    states: &[describe::ACK_SENDER],
+    states: &[states::ACK_SENDER],
     unicast_equivalent: None,
     build: |role, context, settings| build(role, context, settings, true),
     ..ENTRY

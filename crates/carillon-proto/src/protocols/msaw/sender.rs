@@ -7,7 +7,7 @@ use carillon_core::{
 use carillon_wire::msaw::Packet;
 
 use super::config::SenderConfig;
-use super::describe::ACK_SENDER;
+use super::states::ACK_SENDER;
 use crate::blocks::{AckWindow, Addressed, AnswerTimer, FixedWindow, Part, PastLimit, Player, Recipients};
 
 type Context = crate::blocks::MachineContext<Timer>;

@@ -13,11 +13,11 @@ mod assembly;
 mod config;
 mod consumer;
 mod context;
-mod describe;
 mod master;
 mod order;
 mod peer;
 mod producer;
+mod states;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -47,7 +47,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, false)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of MTP-2.
@@ -65,8 +66,6 @@ pub const MTP2_ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, true)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    guarantee: describe::MTP2_DESCRIBED.guarantee,
-    trial: describe::MTP2_DESCRIBED.trial,
-    states: describe::MTP2_DESCRIBED.states,
+    states: states::MTP2_STATES,
     ..ENTRY
 };

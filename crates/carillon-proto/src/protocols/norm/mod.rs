@@ -9,13 +9,13 @@
 //! `docs/protocols/norm.md` lists what is left out.
 
 mod config;
-mod describe;
 mod files;
 mod grtt;
 mod identity;
 mod receiver;
 mod repairs;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -46,5 +46,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Receiver => Ok(Box::new(NormReceiver::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -16,10 +16,10 @@ use carillon_wire::norm::{
 };
 
 use super::config::{Shape, positive};
-use super::describe::DESCRIBED;
 use super::grtt::{GroupRoundTrip, stamp};
 use super::identity::{instance, parse, sender_id, truncate_block};
 use super::repairs::Wants;
+use super::states::STATES;
 use crate::blocks::{
     Advance, FixedRate, MachineContext, Members, Part, Player, RateControl, RepairBudget, TransmitWindow,
 };
@@ -329,7 +329,7 @@ impl Part for NormSender {
             Cycle::Aggregating => "Aggregating",
             Cycle::HoldOff => "HoldOff",
         };
-        tell(ObservedState { of: DESCRIBED.states[0].of, about: 0, state, turn: 0 });
+        tell(ObservedState { of: STATES[0].of, about: 0, state, turn: 0 });
     }
 
     /// Sends the first probe at once.

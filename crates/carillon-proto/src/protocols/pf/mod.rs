@@ -7,11 +7,11 @@
 //! Source: Barcellos and Ezhilchelvan 1998. See `docs/protocols/pf.md`.
 
 pub(crate) mod config;
-pub(crate) mod describe;
 pub(crate) mod intake;
 pub(crate) mod parent;
 pub(crate) mod receiver;
 pub(crate) mod sender;
+pub(crate) mod states;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::pf::{HEADER_LEN, POLL_HEADER_LEN};
@@ -34,13 +34,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    forge_feedback: Some(carillon_wire::pf::forge_feedback),
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(PfReceiver::new(context, settings))),
         Role::Sender => Ok(Box::new(PfSender::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Header sizes: of DATA, and of a DATAPOLL that polls the maximum number of children.

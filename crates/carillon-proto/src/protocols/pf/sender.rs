@@ -8,9 +8,9 @@ use carillon_core::{
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
 use super::config::Rules;
-use super::describe::DESCRIBED;
 use super::intake::{MODULUS, stamp};
 use super::parent::{Parent, Response, Sending, To};
+use super::states::STATES;
 use crate::blocks::{MachineContext, Members, Part, Player, ReceiverMap};
 
 /// Sender that polls its children so that their responses arrive no faster than it can process them.
@@ -155,12 +155,7 @@ impl Part for PfSender {
     fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let messages = self.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
-            tell(ObservedState {
-                of: DESCRIBED.states[0].of,
-                about: number,
-                state: message.state(),
-                turn: 0,
-            });
+            tell(ObservedState { of: STATES[0].of, about: number, state: message.state(), turn: 0 });
         }
     }
 

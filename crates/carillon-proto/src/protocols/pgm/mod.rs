@@ -8,7 +8,6 @@
 //! Papadopoulos compares a part of PGM with LMS and SRM. `docs/protocols/pgm.md` lists what is left out.
 
 mod config;
-mod describe;
 mod identity;
 mod parity;
 mod plain;
@@ -16,6 +15,7 @@ mod receiver;
 mod relay;
 mod source;
 mod source_parity;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -53,5 +53,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         _ => Err(ConfigError::no_such_role(role)),
     },
     plain: Some(&plain::PLAIN),
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -41,17 +41,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ]),
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::pf::FORMAT,
-    forge_feedback: Some(carillon_wire::pf::forge_feedback),
-    guarantee: pf::describe::DESCRIBED.guarantee,
-    trial: |trial| {
-        (pf::describe::DESCRIBED.trial)(trial);
-        trial.pick("data", &["hop", "root"]);
-    },
-    states: &[States {
-        of: "sender, for a message",
-        transitions: pf::ENTRY.states[0].transitions,
-        rare: pf::ENTRY.states[0].rare,
-    }],
+    states: &[States { of: "sender, for a message", transitions: pf::ENTRY.states[0].transitions }],
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(PrmpSender::new(context, settings)?)),
         Role::Receiver | Role::Helper => Ok(Box::new(PrmpNode::new(role, context, settings)?)),

@@ -13,12 +13,12 @@
 mod bursts;
 mod channels;
 mod config;
-mod describe;
 mod poll;
 mod rate;
 mod receiver;
 mod repairs;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -43,11 +43,11 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    forge_feedback: Some(carillon_wire::ramp::forge_feedback),
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(RampSender::new(context, settings)?)),
         Role::Receiver => Ok(Box::new(RampReceiver::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -11,7 +11,6 @@ mod answers;
 mod arrivals;
 mod config;
 mod context;
-mod describe;
 mod lists;
 mod nacks;
 mod order;
@@ -19,6 +18,7 @@ mod own;
 mod peer;
 mod service;
 mod slots;
+mod states;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -48,5 +48,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(Peer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

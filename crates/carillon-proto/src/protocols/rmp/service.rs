@@ -1,6 +1,6 @@
 //! Quality of service of the messages of a member, and the passes of the token that it requires.
 
-use carillon_core::{Config, MessageService, Order};
+use carillon_core::Config;
 use carillon_wire::rmp::Quality;
 
 /// Rule that gives each message of a member its quality of service.
@@ -52,21 +52,6 @@ impl Service {
             5 => Quality::MajorityResilient,
             _ => Quality::TotallyResilient,
         }
-    }
-}
-
-/// Promise of the quality of the message with this number, with these settings in a group of `nodes` members.
-pub(super) fn promise(settings: &Config, nodes: u32, number: u64) -> MessageService {
-    let quality = Service::new(settings).of(number);
-    MessageService {
-        is_reliable: quality != Quality::Unreliable,
-        order: match quality {
-            Quality::Unreliable | Quality::Reliable => Order::Arrival,
-            Quality::SourceOrdered => Order::Source,
-            _ => Order::Total,
-        },
-        // Crashed members leave the ring smaller, but a message is held by this many members at its delivery.
-        crashes: passes_needed(quality, nodes.into()) as u32,
     }
 }
 

@@ -8,8 +8,8 @@ use carillon_wire::rmp::{Body, Id, Item, Slot};
 
 use super::config::Settings;
 use super::context::{Context, Timer};
-use super::describe::TOKEN;
 use super::order::{Order, after};
+use super::states::TOKEN;
 use crate::blocks::{MeasuredTimeout, MissedPolls};
 
 /// State of the token at this member.

@@ -9,11 +9,11 @@
 //! `docs/protocols/rmtp.md` lists the decisions that the papers leave open or to a session manager.
 
 mod config;
-mod describe;
 mod node;
 mod processor;
 mod selector;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -39,11 +39,11 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    forge_feedback: Some(carillon_wire::rmtp::forge_feedback),
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(RmtpSender::new(context, settings)?)),
         Role::Receiver | Role::Helper => Ok(Box::new(RmtpNode::new(role, context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -9,7 +9,7 @@ use carillon_wire::map::MAX_WORDS;
 use carillon_wire::rmtp::Ack;
 
 use super::config::Settings;
-use super::describe::DESCRIBED;
+use super::states::STATES;
 use crate::blocks::{HoldOff, Minimum, MissedPolls, Numbered, PastLimit, ReceiverMap, RepairBudget, near};
 
 /// Acknowledgment processor of the sender or of a designated receiver. The owner passes in which messages it holds.
@@ -392,7 +392,7 @@ impl Processor {
                 stable if stable < end => "Behind",
                 _ => "Complete",
             };
-            tell(ObservedState { of: DESCRIBED.states[0].of, about: node.0.into(), state, turn: 0 });
+            tell(ObservedState { of: STATES[0].of, about: node.0.into(), state, turn: 0 });
         }
     }
 }

@@ -7,11 +7,11 @@
 
 mod config;
 mod context;
-mod describe;
 mod messages;
 mod polling;
 mod receiver;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -41,5 +41,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Sender => Ok(Box::new(RraSender::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -7,10 +7,10 @@ use carillon_core::{
 use carillon_wire::rra::Packet;
 
 use super::context::{Context, Timer};
-use super::describe::DESCRIBED;
 use super::messages::Messages;
 use super::polling::PollScheduler;
 use super::receiver::MODULUS;
+use super::states::STATES;
 use crate::blocks::congestion::Answer;
 use crate::blocks::{
     AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl,
@@ -235,12 +235,7 @@ impl Part for RraSender {
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (index, member) in self.polling.members.members() {
             let state = if member.is_polled() { "Asking" } else { "Idle" };
-            tell(ObservedState {
-                of: DESCRIBED.states[0].of,
-                about: index as u64,
-                state,
-                turn: member.repeats.into(),
-            });
+            tell(ObservedState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
         }
     }
 

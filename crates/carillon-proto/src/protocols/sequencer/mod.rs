@@ -11,11 +11,11 @@
 
 mod config;
 mod context;
-mod describe;
 mod follower;
 mod leader;
 mod order;
 mod peer;
+mod states;
 #[cfg(test)]
 mod tests;
 
@@ -43,5 +43,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(SequencerPeer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

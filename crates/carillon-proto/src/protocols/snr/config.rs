@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{
-    BuildContext, Config, ConfigError, DeliveryGuarantee, HostValue, Parameter, Trial, TrialNetwork, joined,
-};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter, joined};
 use carillon_wire::map::MAX_WORDS;
 use carillon_wire::status::{Family, STATUS_LEN};
 
@@ -92,44 +90,6 @@ pub const HOST_SETTINGS: &[(&str, HostValue)] = &[
     ("window", HostValue::Window { min: 16, max: 64 * MAX_WORDS as u64 }),
     ("patience", HostValue::MemberTimeout),
 ];
-
-/// Delivery guarantee. An idle receiver keeps sending its state slowly, because it cannot know that no more data will
-/// come.
-pub const PROMISE: DeliveryGuarantee =
-    DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(100)) };
-
-/// Draws settings for a trial.
-pub fn trial(trial: &mut Trial<'_>) {
-    trial.count("window", 1, 40);
-    trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-    trial.set("patience", if trial.max_attempts.is_some() { "3 s" } else { "20 s" });
-    trial.pick("status_interval", &["5 ms", "10 ms", "20 ms"]);
-    trial.pick("interval_method", &["constant", "formula"]);
-    trial.pick("r_f", &["100", "120", "300"]);
-    if trial.network == TrialNetwork::Ethernet {
-        // Each status takes time on the shared medium.
-        trial.set("status_interval", "50 ms").set("interval_method", "constant");
-    }
-}
-
-/// Draws settings of protocols with local multicast.
-pub fn local_trial(trial: &mut Trial<'_>) {
-    self::trial(trial);
-    trial.pick("scope", &["1", "2", "255"]);
-    trial.pick("retransmission_buffer", &["0", "8"]);
-}
-
-/// Draws settings of DSP.
-pub fn representative_trial(trial: &mut Trial<'_>) {
-    local_trial(trial);
-    trial.pick("source_to", &["all", "representatives"]);
-}
-
-/// Draws settings of CSP.
-pub fn addressed_trial(trial: &mut Trial<'_>) {
-    self::trial(trial);
-    trial.pick("repair_to", &["all", "lacking"]);
-}
 
 /// Settings of the machines, read from the configuration.
 #[derive(Clone, Debug)]

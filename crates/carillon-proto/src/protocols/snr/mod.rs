@@ -46,8 +46,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     helpers: Helpers::None,
     parameters: config::PARAMETERS,
     format: &carillon_wire::status::SNR,
-    forge_feedback: Some(|lie, packet| carillon_wire::status::forge_feedback(Family::Snr, lie, packet)),
-    trial: config::trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };
@@ -65,8 +63,6 @@ pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
     parameters: config::LOCAL_PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    guarantee: config::PROMISE,
-    trial: config::local_trial,
     states: STATES,
     ..ProtocolEntry::PLAIN
 };
@@ -82,7 +78,6 @@ const STATES: &[States] = &[States {
         ("Repeated", "[*]", "all have it, or the others are expelled"),
         ("Waiting", "[*]", "no child is left"),
     ],
-    rare: &[("Waiting", "[*]", "the last child has to be given up while blocks wait for room")],
 }];
 
 /// Builds the machine of a role for a protocol of the family.

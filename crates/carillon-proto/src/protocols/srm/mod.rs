@@ -11,12 +11,12 @@
 
 mod config;
 mod context;
-mod describe;
 mod peer;
 mod recovery;
 mod reports;
 mod responder;
 mod source;
+mod states;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -45,5 +45,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Role::Peer => Ok(Box::new(SrmPeer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };

@@ -11,7 +11,7 @@ use carillon_core::{DropReason, Event, MessageId, ObservedState, Seeds, Time};
 
 use super::config::{MAX_DISTANCE, Mode, Settings};
 use super::context::Context;
-use super::describe::DESCRIBED;
+use super::states::STATES;
 use crate::blocks::{
     AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
     Stage, Tries, in_seconds,
@@ -296,7 +296,7 @@ impl Recovery {
                 _ => (open, round.into()),
             };
             let about = u64::from(source) << 40 | number;
-            tell(ObservedState { of: DESCRIBED.states[0].of, about, state, turn });
+            tell(ObservedState { of: STATES[0].of, about, state, turn });
         }
     }
 

@@ -6,7 +6,6 @@
 
 mod config;
 mod data;
-mod describe;
 mod group;
 mod membership;
 #[cfg(test)]
@@ -15,15 +14,14 @@ mod receiver;
 mod segment;
 mod sender;
 mod single;
+mod states;
 mod stream;
 mod tag;
 #[cfg(test)]
 mod tests;
 mod wait;
 
-use carillon_core::{
-    BuildContext, Config, ConfigError, DeliveryGuarantee, Machine, Order, ProtocolEntry, RawIp, Role,
-};
+use carillon_core::{BuildContext, Config, ConfigError, Machine, Order, ProtocolEntry, RawIp, Role};
 
 pub use receiver::XtpReceiver;
 pub use sender::XtpSender;
@@ -47,7 +45,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     raw_ip: Some(RawIp { protocol: carillon_wire::xtp::IP_PROTOCOL, carries: carillon_wire::xtp::is_packet }),
     timers: &["wtimer", "ctimeout"],
     build: |role, context, settings| build(role, context, settings, true),
-    ..describe::DESCRIBED
+    states: states::STATES,
+    ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of XTP datagrams without acknowledgment. It is separate because its guarantee is weaker.
@@ -67,11 +66,7 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
         ("rate", "10 Mbit/s"),
         ("burst", "3000 byte"),
     ],
-    guarantee: DeliveryGuarantee::BestEffort,
-    trial: |trial| {
-        trial.set("maxdata", "65535").count("window", 1, 40).count("calls", 1, 20);
-        trial.pick("checksum", &["all", "header"]);
-    },
+    repairs: false,
     states: &[],
     timers: &[],
     build: |role, context, settings| build(role, context, &single::as_xtp(settings), false),

@@ -500,7 +500,7 @@ impl Part for XtpReceiver {
                 (true, true) => "Responded",
             };
             return tell(ObservedState {
-                of: super::describe::TRANSACTION_RECEIVER.of,
+                of: super::states::TRANSACTION_RECEIVER.of,
                 about: 0,
                 state,
                 turn: 0,
@@ -513,7 +513,7 @@ impl Part for XtpReceiver {
             (Some(_), false) => "Active",
             (Some(_), true) => "Gap",
         };
-        tell(ObservedState { of: super::describe::RECEIVER, about: 0, state, turn: 0 });
+        tell(ObservedState { of: super::states::RECEIVER, about: 0, state, turn: 0 });
     }
 }
 

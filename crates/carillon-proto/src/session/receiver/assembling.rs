@@ -30,7 +30,6 @@ pub(super) const STATES: States = States {
         ("Ready", "Started", "ANSWER running"),
         ("Any", "None", "another sender gets a turn"),
     ],
-    rare: &[],
 };
 
 /// Agreement of a member with the others.

@@ -19,7 +19,6 @@ pub(super) const STATES: States = States {
         ("Asking", "Settled", "ANSWER, or no answer to six queries: an announced end counts"),
         ("Contradicted", "Settled", "ANSWER, or no answer to six queries: the end was forged"),
     ],
-    rare: &[],
 };
 
 /// Announced state that the sender has not confirmed, if there is one.

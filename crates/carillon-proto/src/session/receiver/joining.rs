@@ -37,7 +37,6 @@ pub(super) const STATES: States = States {
         ("Idle", "Admitted", "INVITE gathering: the sender still gathers"),
         ("Any", "Idle", "the session runs or is over, or another sender gets a turn"),
     ],
-    rare: &[],
 };
 
 /// Schedule of the JOINs in the present session.

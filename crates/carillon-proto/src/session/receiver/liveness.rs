@@ -20,7 +20,6 @@ pub(super) const STATES: States = States {
         ("Doubted", "Heard", "a packet with the nonce, or the process was suspended"),
         ("Any", "Idle", "silence, or the session is over"),
     ],
-    rare: &[],
 };
 
 /// Timers of the sender's silence.

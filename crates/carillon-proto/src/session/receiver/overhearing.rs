@@ -24,7 +24,6 @@ pub(super) const STATES: States = States {
         ("Listening", "Chosen", "REFUSE later of another session"),
         ("Any", "Idle", "WELCOME"),
     ],
-    rare: &[],
 };
 
 /// Session that is overheard.

@@ -32,7 +32,6 @@ pub(super) const STATES: States = States {
         ("Done", "Probing", "MEASURE for a new edition of the roster"),
         ("Waiting", "Probing", "MEASURE for a new edition of the roster"),
     ],
-    rare: &[],
 };
 
 /// Measurements in progress, and probes to answer.

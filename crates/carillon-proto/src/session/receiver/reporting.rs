@@ -22,7 +22,6 @@ pub(super) const STATES: States = States {
         ("Reporting", "Ended", "the session is over without an acknowledgment"),
         ("Ended", "Acknowledged", "REPORT_ACK after the end"),
     ],
-    rare: &[],
 };
 
 /// Declared states of the keepalive.
@@ -33,7 +32,6 @@ pub(super) const PROGRESS_STATES: States = States {
         ("Idle", "Scheduled", "INVITE running or closing: PROGRESS within the interval"),
         ("Scheduled", "Idle", "no heartbeat for five PROGRESS, or REPORT takes over, or the session is over"),
     ],
-    rare: &[],
 };
 
 /// Result of the application.

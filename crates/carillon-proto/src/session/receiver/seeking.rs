@@ -22,7 +22,6 @@ pub(super) const STATES: States = States {
         ("Promised", "Returning", "REFUSE done to a returning receiver"),
         ("Promised", "None", "REFUSE done: nothing is left to serve"),
     ],
-    rare: &[],
 };
 
 /// Senders that the receiver has met.

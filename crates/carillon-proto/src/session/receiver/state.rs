@@ -55,7 +55,6 @@ pub(super) const STATES: States = States {
         ("finished", "[*]", ""),
         ("failed", "[*]", ""),
     ],
-    rare: &[],
 };
 
 impl ReceiverPhase {

@@ -21,7 +21,6 @@ pub(super) const STATES: States = States {
         ("None", "Announcing", "no member left, all have reported, or abort: INVITE with the end"),
         ("Announcing", "Announced", "the last of several INVITEs"),
     ],
-    rare: &[],
 };
 
 /// Packets to the group.

@@ -18,7 +18,6 @@ pub(super) const STATES: States = States {
         ("Announced", "Agreed", "READY of all members"),
         ("Agreed", "Announced", "the distances are known: ROSTER of a new edition"),
     ],
-    rare: &[],
 };
 
 /// Agreement of the members.

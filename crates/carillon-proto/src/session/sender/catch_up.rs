@@ -24,7 +24,6 @@ pub(super) const STATES: States = States {
         ("Verified", "Known", "REPORT failed or damaged"),
         ("Verified", "Wanted", "REPORT damaged"),
     ],
-    rare: &[],
 };
 
 /// Receivers of the job.

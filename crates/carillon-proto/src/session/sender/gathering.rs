@@ -34,7 +34,6 @@ pub(super) const STATES: States = States {
         ("WaitOver", "Settling", "a receiver joined after all others had left"),
         ("Any", "Closed", "the start condition holds, a limit has passed, or abort"),
     ],
-    rare: &[],
 };
 
 /// Times of gathering.

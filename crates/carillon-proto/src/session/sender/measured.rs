@@ -19,7 +19,6 @@ pub(super) const STATES: States = States {
         ("Measuring", "Over", "DISTANCES of all members, or the member timeout: ROSTER by distance"),
         ("Measuring", "Idle", "no helper is left"),
     ],
-    rare: &[],
 };
 
 /// Distances reported by the members.

@@ -38,7 +38,6 @@ pub(super) const STATES: States = States {
         ("finished", "[*]", ""),
         ("aborted", "[*]", ""),
     ],
-    rare: &[],
 };
 
 impl SenderPhase {

@@ -54,7 +54,7 @@ pub struct Recording {
 impl Recording {
     /// Empty recording of a network with packets of a format, for at most `limit` events.
     pub fn new(network: RecordedNetwork, format: &'static Format, limit: usize) -> Self {
-        let recording = Recording::named(network, format.kinds(), limit);
+        let recording = Recording::named(network, format.kinds_by_name(), limit);
         Recording { frames: Some(Frames::new(format)), ..recording }
     }
 

@@ -70,7 +70,7 @@ impl PacketNames {
     }
 
     /// Index of a packet, which is added if it is new; [`NO_PACKET`](super::columns::NO_PACKET) if the table is full.
-    /// The kind defaults to the one of the golden packet with this name.
+    /// The kind defaults to the one that the format lists for this name.
     pub fn code(&mut self, name: &str, kind: Option<PacketKind>) -> u8 {
         let kind = kind.or_else(|| self.kinds.get(name).copied()).unwrap_or(PacketKind::Control);
         let known = self.list.iter().position(|packet| packet.kind == kind && packet.name == name);

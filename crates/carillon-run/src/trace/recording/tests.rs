@@ -336,7 +336,7 @@ fn json_trace_becomes_the_recording_of_its_run() {
     let mut lines = crate::trace::JsonLines::new(&mut json).naming_frames(run.scenario.protocol.format);
     simulate(run, &mut lines, &mut Unsupervised).unwrap().unwrap();
     lines.finish().unwrap();
-    let mut import = JsonImport::new(run.scenario.protocol.format.kinds(), 100_000);
+    let mut import = JsonImport::new(run.scenario.protocol.format.kinds_by_name(), 100_000);
     for line in String::from_utf8(json).unwrap().lines() {
         import.line(line).unwrap();
     }

@@ -15,7 +15,7 @@ use carillon_wire::alc::{Encoding, Packet, Transmission};
 use carillon_wire::fdt::{Fdt, File};
 
 use super::content::{ContentEncoding, md5};
-use super::describe::DESCRIBED;
+use super::states::STATES;
 use crate::blocks::{MachineContext, Part, Player};
 use crate::plain::NamedFile;
 use assembly::{Added, Assembly, SYMBOL_OVERHEAD};
@@ -304,7 +304,7 @@ impl Part for FluteReceiver {
             Phase::Closing => "Closing",
             Phase::Closed => "Closed",
         };
-        tell(ObservedState { of: DESCRIBED.states[1].of, about: 0, state, turn: 0 });
+        tell(ObservedState { of: STATES[1].of, about: 0, state, turn: 0 });
     }
 
     fn on_timer(&mut self, context: &mut Context, Timer::Close: Timer) {

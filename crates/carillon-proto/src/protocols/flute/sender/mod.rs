@@ -18,7 +18,7 @@ use carillon_wire::fdt::{File, MAX_FILES};
 
 use super::config::Shape;
 use super::content::{gzip, md5};
-use super::describe::DESCRIBED;
+use super::states::STATES;
 use crate::blocks::{MachineContext, Part, Player};
 use crate::plain::NamedFile;
 use pass::Pass;
@@ -262,7 +262,7 @@ impl Part for FluteSender {
             Phase::Closing(_) => "Closing",
             Phase::Closed => "Closed",
         };
-        tell(ObservedState { of: DESCRIBED.states[0].of, about: 0, state, turn: 0 });
+        tell(ObservedState { of: STATES[0].of, about: 0, state, turn: 0 });
     }
 
     // Nothing comes back in FLUTE.

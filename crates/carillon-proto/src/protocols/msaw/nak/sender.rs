@@ -12,7 +12,7 @@ use carillon_wire::msaw::Packet;
 use super::MODULUS;
 use crate::blocks::{AckWindow, FixedWindow, Members, Part, PastLimit, Player, RetransmissionTimeout};
 use crate::protocols::msaw::config::SenderConfig;
-use crate::protocols::msaw::describe::NAK_SENDER;
+use crate::protocols::msaw::states::NAK_SENDER;
 
 type Context = crate::blocks::MachineContext<Timer>;
 

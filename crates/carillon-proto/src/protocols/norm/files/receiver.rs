@@ -15,8 +15,8 @@ use carillon_wire::norm::{
     decode_grtt,
 };
 
-use super::super::describe::DESCRIBED;
 use super::super::identity::parse;
+use super::super::states::STATES;
 use super::names;
 use super::needs::expand_object;
 use crate::blocks::{Draws, MachineContext, Part, Player};
@@ -357,7 +357,7 @@ impl Part for NormFileReceiver {
             Phase::BackOff => "BackOff",
             Phase::HoldOff => "HoldOff",
         };
-        tell(ObservedState { of: DESCRIBED.states[1].of, about: 0, state, turn: self.requesting.turn() });
+        tell(ObservedState { of: STATES[1].of, about: 0, state, turn: self.requesting.turn() });
     }
 
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {

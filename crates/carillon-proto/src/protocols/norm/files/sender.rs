@@ -16,9 +16,9 @@ use carillon_wire::norm::{
 };
 
 use super::super::config::{Shape, positive};
-use super::super::describe::DESCRIBED;
 use super::super::grtt::{GroupRoundTrip, stamp};
 use super::super::identity::{instance, parse, sender_id};
+use super::super::states::STATES;
 use super::geometry::{Geometry, position};
 use super::names;
 use super::needs::Needs;
@@ -423,7 +423,7 @@ impl Part for NormFileSender {
             Cycle::Aggregating => "Aggregating",
             Cycle::HoldOff => "HoldOff",
         };
-        tell(ObservedState { of: DESCRIBED.states[0].of, about: 0, state, turn: 0 });
+        tell(ObservedState { of: STATES[0].of, about: 0, state, turn: 0 });
     }
 
     /// Sends the first probe at once.

@@ -16,9 +16,9 @@ use carillon_wire::norm::{
 };
 
 use super::config::Shape;
-use super::describe::DESCRIBED;
 use super::identity::{expand_block, instance, parse, receiver_id, sender_id};
 use super::sender::STREAM;
+use super::states::STATES;
 use crate::blocks::{Draws, MachineContext, Part, Player};
 use requesting::{Phase, Requesting};
 use store::Store;
@@ -256,7 +256,7 @@ impl Part for NormReceiver {
             Phase::HoldOff => "HoldOff",
         };
         let turn = self.requesting.turn();
-        tell(ObservedState { of: DESCRIBED.states[1].of, about: 0, state, turn });
+        tell(ObservedState { of: STATES[1].of, about: 0, state, turn });
     }
 
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {

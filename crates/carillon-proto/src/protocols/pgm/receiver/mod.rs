@@ -16,10 +16,10 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
-use super::describe::DESCRIBED;
 use super::identity::{
     address_of, destination_port, is_newer, is_of_session, list_of, node_on_path, numbers, parse, tsi,
 };
+use super::states::STATES;
 use crate::blocks::{
     ConfirmedRequests, FeedbackDelay, MachineContext, Part, Player, Reception, RequestSchedule, Stage, Tries,
     Uniform, Waits, near, wire,
@@ -507,7 +507,7 @@ impl Part for PgmReceiver {
     }
 
     fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
-        let of = DESCRIBED.states[0].of;
+        let of = STATES[0].of;
         for (about, stage, ends) in self.missing.stages() {
             let turn = ends.map_or(0, Time::as_nanos);
             let (state, turn) = match stage {

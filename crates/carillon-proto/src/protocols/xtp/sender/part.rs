@@ -9,7 +9,7 @@ use carillon_wire::xtp::{Body, Common, HEADER_LEN, Packet, RTN, option};
 use super::{Context, Notice, Phase, Timer, XtpSender};
 use crate::blocks::Part;
 use crate::protocols::xtp::config::{ErrorControl, FIRST_LEN, Paradigm};
-use crate::protocols::xtp::describe;
+use crate::protocols::xtp::states;
 
 impl Part for XtpSender {
     type Timer = Timer;
@@ -232,7 +232,7 @@ impl Part for XtpSender {
                 _ if self.awaits_answers() => ("Awaiting", u64::from(self.expiries)),
                 _ => ("Idle", 0),
             };
-            return tell(ObservedState { of: describe::SINGLE_SENDER.of, about: 0, state, turn });
+            return tell(ObservedState { of: states::SINGLE_SENDER.of, about: 0, state, turn });
         }
         let (state, turn) = match self.phase {
             Phase::Quiescent => ("Quiescent", 0),
@@ -241,6 +241,6 @@ impl Part for XtpSender {
             Phase::Handshake(_) => ("Handshake", u64::from(self.expiries)),
             Phase::Inactive => return,
         };
-        tell(ObservedState { of: describe::SENDER, about: 0, state, turn });
+        tell(ObservedState { of: states::SENDER, about: 0, state, turn });
     }
 }
