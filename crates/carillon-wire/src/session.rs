@@ -176,25 +176,29 @@
 //! bytes), and type 4 the receiver behind a JOIN ([`Origin`], 17 bytes). Type 5 of an INVITE (no bytes) says that the
 //! sender asks for holdings, and of a JOIN (16 bytes) that the receiver answers, and which list it knows ([`ListId`]).
 
-use std::fmt;
-
 use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 use extension::Extensions;
+use fields::{cookie_of, put_name, put_nonce, put_text};
 
 mod attachment;
 mod datagram_sizes;
+mod display;
 mod distances;
 mod earlier_release;
 mod extension;
+mod fields;
 mod holdings;
+mod identifiers;
+mod invite;
 mod job;
 mod member_role;
 mod opening;
 mod origin;
+mod packet_type;
 mod peers;
 mod state;
 mod terms;
@@ -205,6 +209,8 @@ pub use datagram_sizes::{DatagramSizes, Padding};
 pub use distances::{DistanceTo, Distances};
 pub use earlier_release::{EarlierBody, EarlierPacket, emit_answer, emit_decline, emit_notices};
 pub use holdings::{HoldingsPart, ListId};
+pub use identifiers::{Cookie, Identity, Nonce, Proof};
+pub use invite::Invite;
 pub use job::JobId;
 pub use member_role::MemberRole;
 pub use opening::{Opening, OtherRelease, Release, WIRE_VERSION};
@@ -384,74 +390,6 @@ pub enum Body<'a> {
         /// Bytes that have arrived without a gap.
         bytes: u32,
     },
-}
-
-/// Fields of an INVITE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Invite<'a> {
-    /// State of the session.
-    pub state: State,
-    /// Maximum payload of a message in bytes; never zero.
-    pub max_payload: u32,
-    /// Interval between two PROGRESS of a member, in milliseconds.
-    pub progress_interval: u16,
-    /// True if routers of the protocol, which are no members, may address the members.
-    pub relays: bool,
-    /// Sizes of the SIZE datagrams.
-    pub sizes: DatagramSizes,
-    /// Protocol that carries the messages.
-    pub protocol: Name<'a>,
-    /// Name of the sender.
-    pub sender: Name<'a>,
-    /// Settings of the protocol.
-    pub settings: Settings<'a>,
-    /// Reason if the session was aborted; empty otherwise.
-    pub reason: Text<'a>,
-    /// Job of the session.
-    pub job: Option<JobId>,
-    /// True if the sender asks receivers for their holdings.
-    pub asks: bool,
-}
-
-/// Random number that names one attempt of a receiver to join. It is a secret of receiver and sender and appears in
-/// unicast packets only.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Nonce(pub u64);
-
-/// Cookie of a sender for an unverified receiver, which returns it before the sender keeps any state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cookie(pub u64);
-
-impl fmt::Display for Cookie {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// Preimage of an identity: only its owner can show it, since the identity is a one-way function of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Proof(pub u64);
-
-impl fmt::Display for Proof {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// Public name of a member in packets to the group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Identity(pub u64);
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl fmt::Display for Nonce {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
 }
 
 impl<'a> Packet<'a> {
@@ -658,269 +596,4 @@ impl<'a> Packet<'a> {
                 Body::HoldingsAck { .. } => 8 + 4 + 4,
             }
     }
-}
-
-impl Body<'_> {
-    fn packet_type(&self) -> u8 {
-        match self {
-            Body::Invite(_) => packet_type::INVITE,
-            Body::Join { .. } => packet_type::JOIN,
-            Body::Challenge { .. } => packet_type::CHALLENGE,
-            Body::Welcome { .. } => packet_type::WELCOME,
-            Body::Refuse { .. } => packet_type::REFUSE,
-            Body::Progress { .. } => packet_type::PROGRESS,
-            Body::Report { .. } => packet_type::REPORT,
-            Body::ReportAck { .. } => packet_type::REPORT_ACK,
-            Body::Leave { .. } => packet_type::LEAVE,
-            Body::Roster(_) => packet_type::ROSTER,
-            Body::Present { .. } => packet_type::PRESENT,
-            Body::Ready { .. } => packet_type::READY,
-            Body::Decline { .. } => packet_type::DECLINE,
-            Body::Ask { .. } => packet_type::ASK,
-            Body::Answer { .. } => packet_type::ANSWER,
-            Body::Measure { .. } => packet_type::MEASURE,
-            Body::Probe { .. } => packet_type::PROBE,
-            Body::Echo { .. } => packet_type::ECHO,
-            Body::Distances { .. } => packet_type::DISTANCES,
-            Body::Size(_) => packet_type::SIZE,
-            Body::Holdings { .. } => packet_type::HOLDINGS,
-            Body::HoldingsAck { .. } => packet_type::HOLDINGS_ACK,
-        }
-    }
-}
-
-impl<'a> Invite<'a> {
-    fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        let sender = Opening::parse(reader)?.name;
-        let state = State::from_code(reader.u8()?)?;
-        let protocol_len = reader.u8()?;
-        let reason_len = reader.u8()?;
-        let relays = reader.flag("relays")?;
-        let max_payload = reader.u32()?;
-        let settings_len = reader.u16()?;
-        let progress_interval = reader.u16()?;
-        let sizes = DatagramSizes::parse(reader)?;
-        if max_payload == 0 {
-            return Err(ParseError::Field { field: "max_payload", value: 0 });
-        }
-        let mut invite = Invite {
-            state,
-            max_payload,
-            progress_interval,
-            relays,
-            sizes,
-            protocol: Name::parse("protocol", reader.bytes(protocol_len.into())?)?,
-            sender,
-            settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
-            reason: Text::parse("reason", reader.bytes(reason_len.into())?)?,
-            job: None,
-            asks: false,
-        };
-        let mut extensions = Extensions::of(reader);
-        while let Some((kind, value)) = extensions.next()? {
-            match kind {
-                extension::JOB => invite.job = Some(JobId::parse(value)?),
-                extension::HOLDINGS => match value.len() {
-                    0 => invite.asks = true,
-                    len => return Err(ParseError::Field { field: "holdings", value: len as u64 }),
-                },
-                unknown => extension::skip(unknown)?,
-            }
-        }
-        Ok(invite)
-    }
-
-    fn emit(&self, buf: &mut Vec<u8>) {
-        Opening::of(self.sender).emit(buf);
-        // The text types bound every length by the size of its field.
-        buf.push(self.state.code());
-        buf.push(self.protocol.len() as u8);
-        buf.push(self.reason.len() as u8);
-        buf.push(u8::from(self.relays));
-        buf.extend_from_slice(&self.max_payload.to_be_bytes());
-        buf.extend_from_slice(&(self.settings.len() as u16).to_be_bytes());
-        buf.extend_from_slice(&self.progress_interval.to_be_bytes());
-        self.sizes.emit(buf);
-        for text in [&*self.protocol, &*self.settings, &*self.reason] {
-            buf.extend_from_slice(text.as_bytes());
-        }
-        if let Some(job) = &self.job {
-            extension::put(buf, extension::JOB, &job.0);
-        }
-        if self.asks {
-            extension::put(buf, extension::HOLDINGS, &[]);
-        }
-    }
-
-    fn wire_len(&self) -> usize {
-        let texts = [&*self.protocol, &*self.settings, &*self.reason];
-        let job = if self.job.is_some() { extension::len_of(JobId::LEN) } else { 0 };
-        let asks = if self.asks { extension::len_of(0) } else { 0 };
-        Opening::wire_len(&self.sender)
-            + 4
-            + 4
-            + 2
-            + 2
-            + 4
-            + texts.map(str::len).iter().sum::<usize>()
-            + job
-            + asks
-    }
-}
-
-impl fmt::Display for Packet<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "session {} ", self.association)?;
-        match &self.body {
-            Body::Invite(invite) => {
-                let Invite { state, max_payload, progress_interval, relays, sizes, .. } = invite;
-                let Invite { protocol, sender, settings, reason, .. } = invite;
-                write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
-                write!(f, " progress {progress_interval} ms")?;
-                f.write_str(if *relays { " relays" } else { "" })?;
-                write!(f, "{sizes}")?;
-                for (key, value) in settings.pairs() {
-                    write!(f, " {key}={value}")?;
-                }
-                if let Some(job) = &invite.job {
-                    write!(f, " job {job}")?;
-                }
-                f.write_str(if invite.asks { " asks" } else { "" })?;
-                parenthesis(f, reason)
-            }
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
-                write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
-                f.write_str(part.text())?;
-                if *largest > 0 {
-                    write!(f, " largest datagram {largest}")?;
-                }
-                write!(f, "{attached}")?;
-                cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))?;
-                origin.map_or(Ok(()), |origin| write!(f, "{origin}"))?;
-                list.map_or(Ok(()), |list| write!(f, " list {list}"))
-            }
-            Body::Challenge { nonce, cookie } => write!(f, "challenge {nonce} cookie {cookie}"),
-            Body::Welcome { nonce, member, terms } => {
-                write!(f, "welcome {nonce} member {member} terms {terms}")
-            }
-            Body::Refuse { nonce, reason, text } => {
-                write!(f, "refuse {nonce} {reason}")?;
-                parenthesis(f, text)
-            }
-            Body::Progress { nonce, bytes } => write!(f, "progress {nonce} bytes {bytes}"),
-            Body::Report { nonce, bytes, verdict, text } => {
-                write!(f, "report {nonce} {verdict} bytes {bytes}")?;
-                parenthesis(f, text)
-            }
-            Body::ReportAck { nonce } => write!(f, "report ack {nonce}"),
-            Body::Leave { nonce, text } => {
-                write!(f, "leave {nonce}")?;
-                parenthesis(f, text)
-            }
-            Body::Roster(page) => page.fmt(f),
-            Body::Present { proof } => write!(f, "present {proof}"),
-            Body::Ready { nonce, edition } => write!(f, "ready {nonce} edition {edition}"),
-            Body::Decline { name, text } => {
-                write!(f, "decline \"{name}\"")?;
-                parenthesis(f, text)
-            }
-            Body::Ask { nonce } => write!(f, "ask {nonce}"),
-            Body::Answer { nonce, state, terms, text } => {
-                write!(f, "answer {nonce} {state} terms {terms}")?;
-                parenthesis(f, text)
-            }
-            Body::Measure { edition } => write!(f, "measure edition {edition}"),
-            Body::Probe { token } => write!(f, "probe {token:016x}"),
-            Body::Echo { token } => write!(f, "echo {token:016x}"),
-            Body::Distances { nonce, edition, distances } => {
-                write!(f, "distances {nonce} edition {edition}{distances}")
-            }
-            Body::Size(padding) => write!(f, "size {}", Envelope::LEN + padding.0),
-            Body::Holdings { nonce, part: HoldingsPart { question, total, offset, bytes } } => {
-                write!(
-                    f,
-                    "holdings {nonce} question {question} offset {offset} length {} of {total}",
-                    bytes.len()
-                )
-            }
-            Body::HoldingsAck { nonce, question, bytes } => {
-                write!(f, "holdings ack {nonce} question {question} bytes {bytes}")
-            }
-        }
-    }
-}
-
-fn parenthesis(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    if text.is_empty() { Ok(()) } else { write!(f, " ({text})") }
-}
-
-fn cookie_of(value: &[u8]) -> Result<Cookie, ParseError> {
-    let bytes =
-        value.try_into().map_err(|_| ParseError::Field { field: "cookie", value: value.len() as u64 })?;
-    Ok(Cookie(u64::from_be_bytes(bytes)))
-}
-
-fn put_nonce(buf: &mut Vec<u8>, nonce: Nonce) {
-    buf.extend_from_slice(&nonce.0.to_be_bytes());
-}
-
-fn put_name(buf: &mut Vec<u8>, name: &Name<'_>) {
-    // A name is shorter than 256 bytes by construction.
-    buf.push(name.len() as u8);
-    buf.extend_from_slice(name.as_bytes());
-}
-
-fn put_text(buf: &mut Vec<u8>, text: &Text<'_>) {
-    // A text is shorter than 256 bytes by construction.
-    buf.push(text.len() as u8);
-    buf.extend_from_slice(text.as_bytes());
-}
-
-impl<'a> Reader<'a> {
-    fn nonce(&mut self) -> Result<Nonce, ParseError> {
-        self.u64().map(Nonce)
-    }
-
-    fn terms(&mut self) -> Result<Terms, ParseError> {
-        self.u64().map(Terms)
-    }
-
-    fn identity(&mut self) -> Result<Identity, ParseError> {
-        self.u64().map(Identity)
-    }
-
-    fn name(&mut self) -> Result<Name<'a>, ParseError> {
-        let len = self.u8()?;
-        Name::parse("name", self.bytes(len.into())?)
-    }
-
-    fn text(&mut self) -> Result<Text<'a>, ParseError> {
-        let len = self.u8()?;
-        Text::parse("text", self.bytes(len.into())?)
-    }
-}
-
-mod packet_type {
-    pub const INVITE: u8 = 0x01;
-    pub const JOIN: u8 = 0x02;
-    pub const WELCOME: u8 = 0x03;
-    pub const REFUSE: u8 = 0x04;
-    pub const PROGRESS: u8 = 0x05;
-    pub const REPORT: u8 = 0x06;
-    pub const REPORT_ACK: u8 = 0x07;
-    pub const LEAVE: u8 = 0x08;
-    pub const ROSTER: u8 = 0x09;
-    pub const PRESENT: u8 = 0x0A;
-    pub const READY: u8 = 0x0B;
-    pub const DECLINE: u8 = 0x0C;
-    pub const ASK: u8 = 0x0D;
-    pub const ANSWER: u8 = 0x0E;
-    pub const MEASURE: u8 = 0x0F;
-    pub const PROBE: u8 = 0x10;
-    pub const ECHO: u8 = 0x11;
-    pub const DISTANCES: u8 = 0x12;
-    pub const SIZE: u8 = 0x13;
-    pub const CHALLENGE: u8 = 0x14;
-    pub const HOLDINGS: u8 = 0x15;
-    pub const HOLDINGS_ACK: u8 = 0x16;
 }
