@@ -114,6 +114,27 @@ fn worked_packets() {
     assert_eq!(transmission, Some(expected));
 }
 
+/// Recorded sessions of NRL's implementation: 16 source and 8 parity symbols, and 300 and 64 over 16 bits. RFC 5510 has
+/// the number of all symbols where the implementation has that of parity symbols.
+#[test]
+fn transmission_information_has_the_number_of_parity_symbols() {
+    let recorded = [
+        ("40030000 00013880 01901008", 5, (400, 16, 8, 8)),
+        ("40040000 00013880 100100c8 012c0040", 2, (200, 300, 64, 16)),
+    ];
+    for (hex, fec_id, (segment, block, parity, bits)) in recorded {
+        let extension = bytes(hex);
+        let transmission = Extensions::new(&extension).expect("one extension").transmission(fec_id);
+        let expected = Transmission { size: 80_000, segment, block, parity, bits };
+        assert_eq!(transmission, Some(expected));
+        if fec_id == 5 {
+            let mut again = Vec::new();
+            Extensions::push_rs8(&mut again, expected);
+            assert_eq!(again, extension);
+        }
+    }
+}
+
 /// Packets that NRL's implementation (version 1.5.9) sent: files and streams, with losses, parity and
 /// acknowledgments. Each is parsed and emitted byte for byte.
 #[test]

@@ -70,6 +70,9 @@ fn check_files(args: &send::Args) -> anyhow::Result<()> {
         bail!("the protocol \"{}\" sends whole files: leave out --stream and --message-bytes", args.protocol);
     }
     for path in &args.paths {
+        if path.as_os_str() == "-" {
+            bail!("the protocol \"{}\" sends files by their names, and - has none", args.protocol);
+        }
         if !std::fs::metadata(path).with_context(|| format!("cannot open {}", path.display()))?.is_file() {
             bail!(
                 "{} is no file: the protocol \"{}\" sends files by their names",

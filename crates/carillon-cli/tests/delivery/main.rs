@@ -24,6 +24,7 @@ mod numbers;
 mod one_way;
 mod partial;
 mod peers;
+mod plain;
 mod raw;
 mod real;
 mod releases;

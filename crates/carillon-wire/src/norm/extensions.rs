@@ -57,13 +57,13 @@ impl<'a> Extensions<'a> {
         self.0
     }
 
-    /// Appends the transmission information of an object with FEC encoding 5.
+    /// Appends the transmission information of an object with FEC encoding 5. Its last field is the number of parity
+    /// symbols, as NRL's implementation has it, and not that of all symbols (RFC 5510).
     pub fn push_rs8(buf: &mut Vec<u8>, transmission: Transmission) {
         buf.extend_from_slice(&[FTI, 3]);
         buf.extend_from_slice(&transmission.size.to_be_bytes()[2..]);
         buf.extend_from_slice(&transmission.segment.to_be_bytes());
-        let total = transmission.block + transmission.parity;
-        buf.extend_from_slice(&[transmission.block.min(255) as u8, total.min(255) as u8]);
+        buf.extend_from_slice(&[transmission.block.min(255) as u8, transmission.parity.min(255) as u8]);
     }
 
     /// Appends the sender's rate, in the code of [`decode_rate`].
@@ -89,14 +89,14 @@ impl<'a> Extensions<'a> {
         match fec_id {
             5 => {
                 let segment = fields.u16().ok()?;
-                let (block, total) = (fields.u8().ok()?.into(), u16::from(fields.u8().ok()?));
-                Some(Transmission { size, segment, block, parity: total.saturating_sub(block), bits: 8 })
+                let (block, parity) = (fields.u8().ok()?.into(), fields.u8().ok()?.into());
+                Some(Transmission { size, segment, block, parity, bits: 8 })
             }
             2 => {
                 let (bits, _) = (fields.u8().ok()?, fields.u8().ok()?);
                 let segment = fields.u16().ok()?;
-                let (block, total) = (fields.u16().ok()?, fields.u16().ok()?);
-                Some(Transmission { size, segment, block, parity: total.saturating_sub(block), bits })
+                let (block, parity) = (fields.u16().ok()?, fields.u16().ok()?);
+                Some(Transmission { size, segment, block, parity, bits })
             }
             129 => {
                 let _instance = fields.u16().ok()?;

@@ -22,7 +22,14 @@ pub use sender::NormFileSender;
 
 pub(super) const PLAIN: PlainSessions = PlainSessions {
     // Other receivers may be far away, and a stranger that pretends to be farther must not delay the end for long.
-    settings: &[("backoff_factor", "4"), ("grtt", "50 ms"), ("grtt_max", "2 s"), ("robust_factor", "20")],
+    // Parity of long blocks repairs more losses at once.
+    settings: &[
+        ("block", "190"),
+        ("backoff_factor", "4"),
+        ("grtt", "50 ms"),
+        ("grtt_max", "2 s"),
+        ("robust_factor", "20"),
+    ],
     port: None,
     linger: Some("linger"),
     clock: None,
