@@ -57,10 +57,10 @@ pub fn targets() -> Vec<Target> {
     // Protocols with the same format share one target for their machines.
     let mut formats: BTreeMap<&str, Vec<&'static ProtocolEntry>> = BTreeMap::new();
     for &entry in REGISTRY.iter().chain(HELPED).chain(PLAIN_ONLY) {
-        formats.entry(entry.format.name).or_default().push(entry);
+        formats.entry(entry.packets.format.name).or_default().push(entry);
     }
     for (name, entries) in formats {
-        let format = entries[0].format;
+        let format = entries[0].packets.format;
         let seeds = format_tests(format).golden.iter().map(|golden| wire::hex(golden.hex)).collect();
         let body = move |bytes: &[u8]| wire::format(format, bytes);
         all.push(Target { seeds, ..Target::new(format!("wire_{name}"), body) });
@@ -111,10 +111,10 @@ fn machine_session_sender(bytes: &[u8], entries: &[&'static ProtocolEntry]) {
     let window = config.config.iter().find(|(name, _)| *name == "window");
     let window = window.map_or(1, |_| config.config.count("window") as usize);
     let Ok(session) = SenderSession::new(config, Seeds::new(1)) else { return };
-    let transmits = if entry.confirmed { window + 64 } else { LARGE_GROUP };
+    let transmits = if entry.delivery.confirmed { window + 64 } else { LARGE_GROUP };
     let rules = Rules { transmits, deliveries: None, plain: false };
     let known = Known::new(ASSOCIATION, NodeId(2), entry.name);
-    let own = packets::own(entry.format);
+    let own = packets::own(entry.packets.format);
     let sources: &[packets::Source<'_>] = &[&packets::session, &own, &packets::session, &packets::any];
     drive(&mut SendingSession(session), &rules, known, sources, &mut input);
 }
@@ -137,10 +137,13 @@ fn machine_session_receiver(bytes: &[u8], entries: &'static [&'static ProtocolEn
         config.receive_buffer = input.pick(&[100, 0, u32::MAX]);
     }
     config.bit_rate = bit_rate(&mut input);
-    let rules =
-        Rules { transmits: if entry.confirmed { 8 } else { LARGE_GROUP }, deliveries: None, plain: false };
+    let rules = Rules {
+        transmits: if entry.delivery.confirmed { 8 } else { LARGE_GROUP },
+        deliveries: None,
+        plain: false,
+    };
     let known = Known { settings: SETTINGS, ..Known::new(ASSOCIATION, NodeId(2), entry.name) };
-    let own = packets::own(entry.format);
+    let own = packets::own(entry.packets.format);
     let sources: &[packets::Source<'_>] = &[&packets::session, &own, &packets::session, &packets::any];
     let session = ReceiverSession::new(config, Seeds::new(1));
     drive(&mut ReceivingSession(session), &rules, known, sources, &mut input);

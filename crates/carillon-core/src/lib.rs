@@ -50,8 +50,9 @@ pub use observer::{Frame, Handling, LinkDirection, NoObserver, Observer, Passage
 pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
-    AssociationReader, Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, OneWay, Order,
-    PlainPacket, PlainSessions, ProtocolEntry, RawIp, SourceKey, UnicastEquivalent,
+    About, AssociationReader, Build, BuildContext, DefaultSettings, DeliveryProperties, HeaderBytes,
+    HostValue, Identities, NetworkKind, OneWay, Order, PacketProperties, PlainPacket, PlainSessions,
+    ProtocolEntry, RawIp, SessionProperties, SourceKey, StudyProperties, UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
 pub use role::Role;

@@ -69,7 +69,7 @@ pub trait Machine: Debug + Send {
         self.events()?.pop_notice()
     }
 
-    /// Passes each state that the machine is in to `tell`, from the [states](crate::ProtocolEntry::states) that its
+    /// Passes each state that the machine is in to `tell`, from the [states](crate::StudyProperties::states) that its
     /// entry declares. Suites and debuggers read it; no decision depends on it.
     fn report_states(&self, _now: Time, _tell: &mut dyn FnMut(ObservedState)) {}
 
@@ -110,7 +110,8 @@ pub trait Sender: Machine {
     /// Takes the next message as if its first transmission had been lost. Members may already have it from elsewhere
     /// ([`Receiver::supply`]), so the sender transmits only what some member is missing.
     ///
-    /// A protocol without [`overheard_with`](crate::ProtocolEntry::overheard_with) sends the message like any other.
+    /// A protocol without [`overheard_with`](crate::SessionProperties::overheard_with) sends the message like any
+    /// other.
     /// Errors as for [`offer`](Self::offer).
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         self.offer(now, payload)
@@ -127,7 +128,7 @@ pub trait Sender: Machine {
     ///
     /// Reasons are three: the oldest transmitted message lacks the member's acknowledgment, the total order
     /// waits for the member, or the member has no room for the next message. A protocol that [does not
-    /// wait](crate::ProtocolEntry::waits) always returns false.
+    /// wait](crate::DeliveryProperties::waits) always returns false.
     fn awaits(&self, _member: NodeId) -> bool {
         false
     }
@@ -163,8 +164,8 @@ pub trait Sender: Machine {
     /// Returns true when, after `finish`, everything offered has completed: each message is acknowledged or has
     /// failed.
     ///
-    /// The sender of an [unconfirmed](crate::ProtocolEntry::confirmed) protocol is finished once everything has been
-    /// transmitted; it still answers requests.
+    /// The sender of an [unconfirmed](crate::DeliveryProperties::confirmed) protocol is finished once everything has
+    /// been transmitted; it still answers requests.
     fn is_finished(&self) -> bool;
 }
 

@@ -17,14 +17,46 @@ use crate::{
 pub struct ProtocolEntry {
     /// Name in scenario files and on the command line.
     pub name: &'static str,
+    /// Description for readers.
+    pub about: About,
+    /// Roles that its machines play.
+    pub roles: &'static [Role],
+    /// Use of addressed helpers.
+    pub helpers: Helpers,
+    /// Networks on which it runs.
+    pub networks: &'static [NetworkKind],
+    /// Order and completeness of delivery.
+    pub delivery: DeliveryProperties,
+    /// Needs of a session around it.
+    pub session: SessionProperties,
+    /// Plain sessions, as other implementations of the protocol's standard hold them; `None` if there are none.
+    pub plain: Option<&'static PlainSessions>,
+    /// Packets and their transport.
+    pub packets: PacketProperties,
+    /// Parameters.
+    pub parameters: &'static [Parameter],
+    /// Values of parameters for `send` and `recv`.
+    pub settings: DefaultSettings,
+    /// Observations that experiments make.
+    pub study: StudyProperties,
+    /// Constructor of the machine of one role at one node.
+    pub build: Build,
+}
+
+/// Description of a protocol for readers.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
     /// Protocol family: the side that detects loss, and the method.
     pub family: &'static str,
     /// Summary in one line.
     pub summary: &'static str,
     /// Source that it implements: paper or RFC.
     pub reference: &'static str,
-    /// Roles that its machines play.
-    pub roles: &'static [Role],
+}
+
+/// Order and completeness of delivery by a protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct DeliveryProperties {
     /// Order in which its members deliver.
     pub order: Order,
     /// Parameter and value that switch to delivery on arrival, if the protocol has such a mode.
@@ -35,58 +67,68 @@ pub struct ProtocolEntry {
     /// message and is finished once everything has been transmitted. Receivers then record each loss that they find,
     /// request, and repair or abandon.
     pub confirmed: bool,
-    /// True if receivers of a confirmed protocol record losses as those of an unconfirmed one do: each loss that they
-    /// find, request, and repair or abandon.
-    pub records_losses: bool,
-    /// Unidirectional (one-way) mode of a confirmed protocol, if it has one: the sender then learns nothing.
-    pub one_way: Option<OneWay>,
+    /// True if lost messages are repaired as long as a live node has them.
+    pub repairs: bool,
     /// True if, with the settings for delivery, a sender keeps each message until all members have it and reports for
     /// which members it waits ([`Sender::awaits`](crate::Sender::awaits)).
     ///
     /// Otherwise it goes on without stragglers: no member delays the others, and one that lags by more than the
     /// sender keeps misses the rest.
     pub waits: bool,
+    /// Unidirectional (one-way) mode of a confirmed protocol, if it has one: the sender then learns nothing.
+    pub one_way: Option<OneWay>,
+}
+
+/// Needs of a session around the machines of a protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionProperties {
     /// Settings with which a silent non-member overhears a session, if the protocol's senders can
     /// [withhold](crate::Sender::withhold) those messages in a later session.
     pub overheard_with: Option<&'static [(&'static str, &'static str)]>,
-    /// True if senders mark the first transmission of each message ([`Events::data_sent`](crate::Events::data_sent));
-    /// experiments that lose a single packet need the mark.
-    pub marks_originals: bool,
     /// True if the sender is a member of the group too, since receivers multicast what concerns it.
     pub sender_hears_group: bool,
     /// Reader of the association of a datagram, if a group may have several sources, each with an association of its
     /// own.
     pub many_sources: Option<AssociationReader>,
-    /// Plain sessions, as other implementations of the protocol's standard hold them; `None` if there are none.
-    pub plain: Option<&'static PlainSessions>,
-    /// Use of addressed helpers.
-    pub helpers: Helpers,
-    /// Bytes that data packets add to a payload, with these settings.
-    pub header_bytes: fn(&Config) -> HeaderBytes,
-    /// Networks on which it runs.
-    pub networks: &'static [NetworkKind],
-    /// Parameters.
-    pub parameters: &'static [Parameter],
-    /// Settings for `send` and `recv` that differ from the defaults, as key and value.
-    pub delivery_settings: &'static [(&'static str, &'static str)],
-    /// Settings for live messages that differ from `delivery_settings`.
-    pub live_settings: &'static [(&'static str, &'static str)],
-    /// Parameters that the host of a delivery derives from its own knowledge, with the rule for each.
-    pub host_settings: &'static [(&'static str, HostValue)],
+}
+
+/// Packets of a protocol and their transport.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketProperties {
     /// Packet format.
     pub format: &'static Format,
+    /// Bytes that data packets add to a payload, with these settings.
+    pub header_bytes: fn(&Config) -> HeaderBytes,
     /// Transport directly over IP, if the protocol has one.
     pub raw_ip: Option<RawIp>,
-    /// True if lost messages are repaired as long as a live node has them.
-    pub repairs: bool,
+}
+
+/// Values of a protocol's parameters for `send` and `recv`.
+#[derive(Clone, Copy, Debug)]
+pub struct DefaultSettings {
+    /// Settings that differ from the defaults, as key and value.
+    pub delivery: &'static [(&'static str, &'static str)],
+    /// Settings for live messages that differ from `delivery`.
+    pub live: &'static [(&'static str, &'static str)],
+    /// Parameters that the host of a delivery derives from its own knowledge, with the rule for each.
+    pub host: &'static [(&'static str, HostValue)],
+}
+
+/// Observations of a protocol that experiments make.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyProperties {
     /// State machines, as its page draws them.
     pub states: &'static [States],
     /// Names of measured timers: the machines record each expiry as [`Event::TimerFired`](crate::Event::TimerFired).
     pub timers: &'static [&'static str],
+    /// True if senders mark the first transmission of each message ([`Events::data_sent`](crate::Events::data_sent));
+    /// experiments that lose a single packet need the mark.
+    pub marks_originals: bool,
+    /// True if receivers of a confirmed protocol record losses as those of an unconfirmed one do: each loss that they
+    /// find, request, and repair or abandon.
+    pub records_losses: bool,
     /// Unicast equivalent, the reference of relative throughput.
     pub unicast_equivalent: Option<UnicastEquivalent>,
-    /// Constructor of the machine of one role at one node.
-    pub build: Build,
 }
 
 /// Reader of the association of a datagram; `None` if it has none.
@@ -178,56 +220,57 @@ pub struct OneWay {
 }
 
 impl ProtocolEntry {
-    /// Base of registry entries: no helpers, all networks, marked originals, no unicast equivalent. Every entry must
-    /// set the remaining fields, which are empty here.
+    /// Base of registry entries: no helpers, all networks, repairs, marked originals, no unicast equivalent. Every
+    /// entry must set the remaining fields, which are empty here.
     pub const PLAIN: ProtocolEntry = ProtocolEntry {
         name: "",
-        family: "",
-        summary: "",
-        reference: "",
+        about: About { family: "", summary: "", reference: "" },
         roles: &[],
-        order: Order::Source,
-        unordered_with: None,
-        confirmed: false,
-        records_losses: false,
-        one_way: None,
-        waits: false,
-        overheard_with: None,
-        marks_originals: true,
-        sender_hears_group: false,
-        many_sources: None,
-        plain: None,
         helpers: Helpers::None,
-        header_bytes: |_| HeaderBytes::all(0),
         networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
+        delivery: DeliveryProperties {
+            order: Order::Source,
+            unordered_with: None,
+            confirmed: false,
+            repairs: true,
+            waits: false,
+            one_way: None,
+        },
+        session: SessionProperties { overheard_with: None, sender_hears_group: false, many_sources: None },
+        plain: None,
+        packets: PacketProperties {
+            format: &Format { name: "", read: |_| Err(String::new()), summary: |_| None, kinds: &[] },
+            header_bytes: |_| HeaderBytes::all(0),
+            raw_ip: None,
+        },
         parameters: &[],
-        delivery_settings: &[],
-        live_settings: &[],
-        host_settings: &[],
-        format: &Format { name: "", read: |_| Err(String::new()), summary: |_| None, kinds: &[] },
-        raw_ip: None,
-        repairs: true,
-        states: &[],
-        timers: &[],
-        unicast_equivalent: None,
+        settings: DefaultSettings { delivery: &[], live: &[], host: &[] },
+        study: StudyProperties {
+            states: &[],
+            timers: &[],
+            marks_originals: true,
+            records_losses: false,
+            unicast_equivalent: None,
+        },
         build: |role, _, _| Err(ConfigError::no_such_role(role)),
     };
 
     /// Returns true if a sender with these settings learns what has arrived.
     pub fn confirms(&self, settings: &Config) -> bool {
-        self.confirmed && self.one_way.is_none_or(|one| settings.choice(one.key) != one.value)
+        self.delivery.confirmed
+            && self.delivery.one_way.is_none_or(|one| settings.choice(one.key) != one.value)
     }
 
     /// Returns true if receivers record each loss that they find, request, and repair or abandon, with these settings.
     pub fn shows_losses(&self, settings: &Config) -> bool {
-        self.records_losses || !self.confirms(settings)
+        self.study.records_losses || !self.confirms(settings)
     }
 
     /// Order in which members with these settings deliver.
     pub fn order_with(&self, settings: &Config) -> Order {
-        match self.unordered_with {
+        match self.delivery.unordered_with {
             Some((key, value)) if settings.choice(key) == value => Order::Arrival,
-            _ => self.order,
+            _ => self.delivery.order,
         }
     }
 }

@@ -66,8 +66,8 @@ fn every_key_of_a_scenario_is_documented_and_no_other() {
 fn erramilli_singh_page_lists_parameters_and_defaults() {
     let entry = carillon_proto::find("erramilli-singh").unwrap();
     for parameter in entry.parameters {
-        let delivery = entry.delivery_settings.iter().find(|(name, _)| *name == parameter.name);
-        let follows = entry.host_settings.iter().any(|(name, _)| *name == parameter.name);
+        let delivery = entry.settings.delivery.iter().find(|(name, _)| *name == parameter.name);
+        let follows = entry.settings.host.iter().any(|(name, _)| *name == parameter.name);
         let files = match delivery {
             _ if follows => "member timeout".to_owned(),
             Some((_, value)) => format!("`{value}`"),
@@ -85,9 +85,9 @@ fn every_parameter_is_documented_with_its_default() {
     let expected: String = carillon_proto::REGISTRY
         .iter()
         .filter(|entry| {
-            !carillon_proto::REGISTRY
-                .iter()
-                .any(|other| other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name))
+            !carillon_proto::REGISTRY.iter().any(|other| {
+                other.study.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name)
+            })
         })
         .map(|entry| {
             let rows: String = entry
@@ -208,11 +208,11 @@ fn every_protocol_has_a_latency_for_each_delivery() {
 fn the_page_of_each_protocol_draws_its_declared_states() {
     for entry in carillon_proto::REGISTRY {
         let path = page(entry);
-        let marks = draw(&path, &entry.states.iter().collect::<Vec<_>>());
+        let marks = draw(&path, &entry.study.states.iter().collect::<Vec<_>>());
         let declared: BTreeSet<_> = carillon_proto::REGISTRY
             .iter()
             .filter(|other| page(other) == path)
-            .flat_map(|other| other.states)
+            .flat_map(|other| other.study.states)
             .map(|states| states.of)
             .collect();
         assert_eq!(marks, declared.len(), "{path}: a diagram of nobody's states");
@@ -249,7 +249,7 @@ fn draw(path: &str, all: &[&States]) -> usize {
 fn page(entry: &carillon_core::ProtocolEntry) -> String {
     let of = carillon_proto::REGISTRY
         .iter()
-        .find(|other| other.unicast_equivalent.is_some_and(|other| other.protocol == entry.name));
+        .find(|other| other.study.unicast_equivalent.is_some_and(|other| other.protocol == entry.name));
     let name = of.map_or(entry.name, |of| of.name);
     format!("{}/../../docs/protocols/{name}.md", env!("CARGO_MANIFEST_DIR"))
 }
@@ -266,15 +266,15 @@ fn the_table_of_protocols_is_the_registry() {
     let rows = carillon_proto::REGISTRY.iter().map(|entry| {
         let page = page(entry);
         let page = page.rsplit('/').next().unwrap_or_default();
-        let confirmed = if entry.confirmed { "yes" } else { "no" };
+        let confirmed = if entry.delivery.confirmed { "yes" } else { "no" };
         let networks: Vec<_> = entry.networks.iter().map(ToString::to_string).collect();
         format!(
             "| [`{}`]({page}) | {} | {} | {confirmed} | {} | {} |",
             entry.name,
-            entry.summary,
-            entry.order,
+            entry.about.summary,
+            entry.delivery.order,
             networks.join(", "),
-            entry.reference
+            entry.about.reference
         )
     });
     let written = format!("{before}{heading}{}\n\n{after}", rows.collect::<Vec<_>>().join("\n"));

@@ -65,7 +65,7 @@ fn one_packet_is_lost_whichever_protocol_promises_to_mark_it() {
             entry.name
         );
         let file = ScenarioFile::parse("x.toml", &text);
-        if !entry.marks_originals {
+        if !entry.study.marks_originals {
             assert!(file.is_err_and(|error| error.to_string().contains("loss.drop_one")), "{}", entry.name);
             continue;
         }

@@ -14,7 +14,11 @@ use carillon_testkit::TREE;
 /// Variants of the tree protocol: one that requires helpers, one with requests by receivers, one without helpers.
 static HELPERS_REQUIRED: ProtocolEntry =
     ProtocolEntry { name: "needy", helpers: Helpers::Required(2), ..TREE };
-static NAK_BASED: ProtocolEntry = ProtocolEntry { name: "asking", confirmed: false, ..TREE };
+static NAK_BASED: ProtocolEntry = ProtocolEntry {
+    name: "asking",
+    delivery: carillon_core::DeliveryProperties { confirmed: false, ..TREE.delivery },
+    ..TREE
+};
 static WITHOUT_HELPERS: ProtocolEntry = ProtocolEntry { name: "alone", helpers: Helpers::None, ..TREE };
 static PROTOCOLS: &[&ProtocolEntry] = &[&TREE, &HELPERS_REQUIRED, &NAK_BASED, &WITHOUT_HELPERS];
 

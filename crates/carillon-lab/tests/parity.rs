@@ -98,7 +98,7 @@ fn each_paradigm_of_xtp_is_the_same_over_udp() {
         let entry = carillon_proto::find(name).expect("it is in the registry");
         for &loss in losses {
             let mut settings = Config::defaults(entry.parameters);
-            let common: &[(&str, &str)] = match entry.confirmed {
+            let common: &[(&str, &str)] = match entry.delivery.confirmed {
                 true => &[("wtimer_min", "40 ms"), ("ctimeout", "10000 s")],
                 false => &[("rate", "1 Mbit/s"), ("burst", "2000 byte")],
             };

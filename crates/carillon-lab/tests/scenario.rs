@@ -263,18 +263,18 @@ fn sweep_of_all_protocols_keeps_only_suitable_ones() {
         + "[sweep]\n\"protocol.name\" = \"all\"\n";
     let file = ScenarioFile::parse("test.toml", &text).unwrap();
     let fits = |entry: &&&carillon_core::ProtocolEntry| {
-        entry.repairs && entry.networks.contains(&carillon_core::NetworkKind::Lan)
+        entry.delivery.repairs && entry.networks.contains(&carillon_core::NetworkKind::Lan)
     };
     assert_eq!(file.points().len(), carillon_proto::REGISTRY.iter().filter(fits).count());
     let plan = Plan::new(&file).unwrap();
     for run in &plan.runs {
         let (entry, config) = (run.scenario.protocol, &run.scenario.config);
-        for (key, value) in entry.delivery_settings {
+        for (key, value) in entry.settings.delivery {
             let found = config.iter().find(|(name, _)| name == key).unwrap().1.to_string();
             let mut said = carillon_core::Config::defaults(entry.parameters);
             said.set(entry.parameters, key, value).unwrap();
             let said = said.iter().find(|(name, _)| name == key).unwrap().1.to_string();
-            let host = entry.host_settings.iter().any(|(name, _)| name == key);
+            let host = entry.settings.host.iter().any(|(name, _)| name == key);
             assert!(found == said || host, "{}: {key} is {found}", entry.name);
         }
     }

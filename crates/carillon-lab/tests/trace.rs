@@ -446,7 +446,7 @@ fn traced(network: &str, losses: &str) -> Vec<serde_json::Value> {
     let plan = Plan::new(&file).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.jsonl");
-    let format = plan.runs[0].scenario.protocol.format;
+    let format = plan.runs[0].scenario.protocol.packets.format;
     let mut trace = TraceFile::create(&path, CaptureOptions::default()).unwrap().naming_frames(format);
     run_one(&plan.runs[0], &mut trace).unwrap();
     trace.finish().unwrap();

@@ -101,7 +101,7 @@ impl ManySources {
 
     /// Index of the source to which a datagram belongs.
     fn source_of(&self, bytes: &[u8]) -> Option<usize> {
-        let association = (self.protocol.many_sources?)(bytes)?;
+        let association = (self.protocol.session.many_sources?)(bytes)?;
         let source = association.0.wrapping_sub(self.context.association.0) as usize;
         (source < self.context.members.len()).then_some(source)
     }

@@ -175,7 +175,7 @@ proptest! {
 
 #[test]
 fn every_protocol_of_the_registry_can_be_carried() {
-    for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs) {
+    for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.delivery.repairs) {
         let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
         config.gather = Gather::Count(3);
         let mut world = World::new(sender_with(config), 50);
@@ -199,11 +199,12 @@ fn nobody_waits_for_a_receiver_that_says_it_leaves() {
         config.gather = Gather::Count(2);
         // A sender that waits for no receiver would have sent a few messages before a receiver could leave, and all
         // of them if its window has room.
-        let takes_many = entry.delivery_settings.iter().any(|(key, _)| *key == "calls");
-        let messages = if (entry.confirmed && !takes_many) || !entry.repairs { 200 } else { 5000 };
+        let takes_many = entry.settings.delivery.iter().any(|(key, _)| *key == "calls");
+        let messages =
+            if (entry.delivery.confirmed && !takes_many) || !entry.delivery.repairs { 200 } else { 5000 };
         let has_room = |(_, value): &&(&str, &str)| value.parse().is_ok_and(|room: u64| room > 200);
         for name in ["window", "calls"] {
-            if entry.delivery_settings.iter().filter(|(key, _)| *key == name).any(|set| has_room(&set)) {
+            if entry.settings.delivery.iter().filter(|(key, _)| *key == name).any(|set| has_room(&set)) {
                 config.config.set(entry.parameters, name, "16").expect("a setting");
             }
         }

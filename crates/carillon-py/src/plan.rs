@@ -50,14 +50,18 @@ impl Plan {
     /// Makes the run of this index and returns its outcome and its trace.
     fn run_traced<'py>(&self, py: Python<'py>, index: usize) -> PyResult<(NewOutcome<'py>, Table)> {
         let run = self.get(index)?;
-        let (result, recorder) = made(py, run, TableRecorder::new(run.scenario.protocol.format))?;
+        let (result, recorder) = made(py, run, TableRecorder::new(run.scenario.protocol.packets.format))?;
         Ok((outcome(py, &result)?, recorder.columns.finish().map_err(run_error)?))
     }
 
     /// Makes the run of this index and returns its trace.
     fn trace(&self, py: Python<'_>, index: usize) -> PyResult<Table> {
         let run = self.get(index)?;
-        made(py, run, TableRecorder::new(run.scenario.protocol.format))?.1.columns.finish().map_err(run_error)
+        made(py, run, TableRecorder::new(run.scenario.protocol.packets.format))?
+            .1
+            .columns
+            .finish()
+            .map_err(run_error)
     }
 }
 

@@ -77,7 +77,7 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
         endpoint.keep_peer(Time::ZERO, address).context("the table of peers is full")?;
     }
     let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
-    let header = (run.scenario.protocol.header_bytes)(&run.scenario.config);
+    let header = (run.scenario.protocol.packets.header_bytes)(&run.scenario.config);
     let payload = match payload_bytes(&run.scenario)? {
         payload if run.scenario.workload.by_payload => payload,
         payload => repairable(payload, header, endpoint.max_datagram()),

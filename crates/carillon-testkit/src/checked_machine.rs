@@ -50,7 +50,7 @@ impl CheckedMachine {
 
     /// Requires the states that this entry declares.
     pub fn of(self, entry: &'static ProtocolEntry) -> Self {
-        CheckedMachine { states: Some(StateWatch::new(entry.name, entry.states)), ..self }
+        CheckedMachine { states: Some(StateWatch::new(entry.name, entry.study.states)), ..self }
     }
 
     fn observe_states(&mut self) {

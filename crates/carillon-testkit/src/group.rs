@@ -249,7 +249,7 @@ impl Group {
     pub fn run_graph(&self, topology: Arc<Topology>, config: GraphConfig, loss: LossModel) -> Report {
         let nodes = topology.nodes() as u32;
         let mut graph = Graph::new(topology.clone(), config, &self.seeds);
-        let members = if self.are_peers() || self.entry.sender_hears_group { 0 } else { 1 };
+        let members = if self.are_peers() || self.entry.session.sender_hears_group { 0 } else { 1 };
         (members..self.hosts()).for_each(|node| graph.join(GroupId(0), NodeId(node)));
         for (link, ends) in (0_u32..).zip(topology.links().iter().map(|link| link.ends)) {
             ends.into_iter().for_each(|end| graph.set_loss(link, end, loss));

@@ -90,7 +90,7 @@ impl MachineFixture {
         machine.start(Time::ZERO);
         MachineFixture {
             machine: Box::new(machine),
-            format: entry.format,
+            format: entry.packets.format,
             now: Time::ZERO,
             out: Output::default(),
         }

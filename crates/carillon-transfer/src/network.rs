@@ -180,7 +180,7 @@ impl Network {
 /// Filter for packets sent directly over IP. A receiver opens its sockets before it knows the protocol, so all such
 /// protocols share a number.
 fn over_ip() -> Option<RawIp> {
-    REGISTRY.iter().find_map(|entry| entry.raw_ip)
+    REGISTRY.iter().find_map(|entry| entry.packets.raw_ip)
 }
 
 /// Returns 64 random bits from the system.
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn raw_ip_protocols_share_a_protocol_number() {
         let ours = over_ip().map(|ip| ip.protocol);
-        let theirs = REGISTRY.iter().filter_map(|entry| entry.raw_ip);
+        let theirs = REGISTRY.iter().filter_map(|entry| entry.packets.raw_ip);
         assert!(theirs.clone().count() > 1 && theirs.clone().all(|ip| Some(ip.protocol) == ours));
     }
 }

@@ -71,7 +71,7 @@ fn record(request: &RunRequest) -> Result<Vec<u8>, String> {
 fn trace(request: &RunRequest) -> Result<Vec<u8>, String> {
     let run = first_run(&request.file()?)?;
     let mut bytes = Vec::new();
-    let mut trace = JsonLines::new(&mut bytes).naming_frames(run.scenario.protocol.format);
+    let mut trace = JsonLines::new(&mut bytes).naming_frames(run.scenario.protocol.packets.format);
     observe(&run, request.max_events, &mut trace)?;
     trace.finish().map_err(|error| error.to_string())?;
     Ok(bytes)

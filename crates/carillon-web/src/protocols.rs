@@ -53,23 +53,24 @@ impl Protocol {
     fn of(entry: &ProtocolEntry) -> Self {
         // A unicast equivalent has the page of its multicast protocol.
         let is_served = |other: &&&ProtocolEntry| {
-            other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name)
+            other.study.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name)
         };
         let page = REGISTRY.iter().find(is_served).map_or(entry.name, |other| other.name);
         Protocol {
             name: entry.name,
-            title: entry.summary,
+            title: entry.about.summary,
             page: format!("protocols/{page}.md"),
-            family: entry.family,
-            reference: entry.reference,
+            family: entry.about.family,
+            reference: entry.about.reference,
             networks: entry.networks.iter().map(ToString::to_string).collect(),
             parameters: entry.parameters.iter().map(ParameterOfPage::of).collect(),
             states: entry
+                .study
                 .states
                 .iter()
                 .map(|states| StatesOfPage { of: states.of, transitions: states.transitions })
                 .collect(),
-            timers: entry.timers,
+            timers: entry.study.timers,
         }
     }
 }

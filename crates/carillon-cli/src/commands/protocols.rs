@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         let width = shown.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
         for entry in shown {
-            writeln!(out, "{:width$}  {}  [{}]", entry.name, entry.summary, entry.reference)?;
+            writeln!(out, "{:width$}  {}  [{}]", entry.name, entry.about.summary, entry.about.reference)?;
         }
     }
     Ok(())
@@ -55,12 +55,12 @@ fn describe(entry: &ProtocolEntry) -> String {
     let mut text = format!(
         "{}: {}\nfamily    {}\nroles     {}\norder     {}\nnetworks  {}\nsource    {}\n\nparameters\n",
         entry.name,
-        entry.summary,
-        entry.family,
+        entry.about.summary,
+        entry.about.family,
         list(entry.roles),
-        entry.order,
+        entry.delivery.order,
         list(entry.networks),
-        entry.reference
+        entry.about.reference
     );
     for parameter in entry.parameters {
         text += &format!(
@@ -79,13 +79,13 @@ fn to_json(entry: &ProtocolEntry) -> serde_json::Value {
         .collect();
     json!({
         "name": entry.name,
-        "family": entry.family,
-        "summary": entry.summary,
-        "confirmed": entry.confirmed,
-        "repairs": entry.repairs,
-        "reference": entry.reference,
+        "family": entry.about.family,
+        "summary": entry.about.summary,
+        "confirmed": entry.delivery.confirmed,
+        "repairs": entry.delivery.repairs,
+        "reference": entry.about.reference,
         "roles": entry.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "order": entry.order.to_string(),
+        "order": entry.delivery.order.to_string(),
         "networks": entry.networks.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "parameters": parameters,
     })

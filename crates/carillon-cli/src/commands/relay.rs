@@ -242,7 +242,7 @@ fn build(
     endpoint: &RelayEndpoint,
 ) -> anyhow::Result<Box<dyn Machine>> {
     let mut config = Config::defaults(protocol.parameters);
-    for (key, value) in protocol.delivery_settings {
+    for (key, value) in protocol.settings.delivery {
         config.set(protocol.parameters, key, value)?;
     }
     for setting in settings {

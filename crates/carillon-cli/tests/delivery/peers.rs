@@ -115,7 +115,7 @@ fn all_end<const N: usize>(running: [Running; N], code: i32) -> [Ended; N] {
 /// Checks that these receivers wrote the same bytes, if the protocol promises one order.
 #[track_caller]
 fn same_order(protocol: &ProtocolEntry, ended: &[&Ended]) {
-    if protocol.order == Order::Total {
+    if protocol.delivery.order == Order::Total {
         assert!(ended.windows(2).all(|two| two[0].out == two[1].out), "{}: {ended:#?}", protocol.name);
     }
 }
@@ -177,7 +177,7 @@ fn live_streams_of_three_senders_reach_three_receivers() {
             assert!(ended.err.starts_with("received 270 messages, digest"), "{}", ended.err);
         }
         same_order(protocol, &ended.each_ref());
-        if protocol.order == Order::Total {
+        if protocol.delivery.order == Order::Total {
             assert!(ended.iter().all(|other| other.err == ended[0].err), "one digest: {ended:#?}");
         }
     });
@@ -210,7 +210,7 @@ fn the_digests_of_a_live_stream_are_the_same_at_all_receivers() {
         };
         assert_eq!(digests(&reports[0]).len(), 3);
         assert!(reports.iter().all(|report| digests(report) == digests(&reports[0])), "{reports:#?}");
-        if protocol.order == Order::Total {
+        if protocol.delivery.order == Order::Total {
             assert!(reports.iter().all(|report| report["digest"] == reports[0]["digest"]), "{reports:#?}");
         }
     });

@@ -159,7 +159,7 @@ fn every_protocol_delivers_through_loss_and_delay() {
 /// Runs several protocols in parallel, each in a network of its own: a quarter of them and the default, or all in the
 /// long tier.
 fn every_protocol_delivers(half: usize, receivers: usize, loss: f64, delay: Duration) {
-    let repairing = carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs).enumerate();
+    let repairing = carillon_proto::REGISTRY.iter().filter(|entry| entry.delivery.repairs).enumerate();
     let is_tried = |place: usize, name| is_long_tier() || place % 4 == half || name == DEFAULT_PROTOCOL;
     let tried = repairing.filter(|&(place, entry)| is_tried(place, entry.name));
     let tried: Vec<_> = tried.map(|(_, entry)| entry).collect();

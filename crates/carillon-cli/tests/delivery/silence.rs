@@ -91,9 +91,9 @@ impl Case {
 
     /// Factor by which a transfer takes longer, since the protocol sends to one receiver after the other.
     fn serial_factor(&self) -> u32 {
-        let serial = REGISTRY
-            .iter()
-            .any(|other| other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == self.entry.name));
+        let serial = REGISTRY.iter().any(|other| {
+            other.study.unicast_equivalent.is_some_and(|unicast| unicast.protocol == self.entry.name)
+        });
         if serial { RECEIVERS as u32 } else { 1 }
     }
 
@@ -173,7 +173,7 @@ impl Case {
     fn check(&self, end: &Outcome) -> Result<(), String> {
         let wrong = |text: String| Err(format!("{text}: {end:?}"));
         let timeout = self.timeout();
-        if end.waits != self.entry.waits {
+        if end.waits != self.entry.delivery.waits {
             return wrong("the report says another thing of the protocol than the registry".to_owned());
         }
         if end.verified < RECEIVERS - 1 {
@@ -181,7 +181,7 @@ impl Case {
         }
         // A protocol that waits for no member keeps sending.
         let pause = match self.fault {
-            _ if !self.entry.waits => Duration::ZERO,
+            _ if !self.entry.delivery.waits => Duration::ZERO,
             Fault::Kill | Fault::Freeze => timeout,
             Fault::Pause(span) => span,
             // The others receive less than a piece between the answers of the slow one. It is expelled after four
@@ -208,7 +208,7 @@ impl Case {
             }
             Fault::Pause(span) => {
                 // A sender that waits for no member may have discarded messages that this one still needs.
-                if self.entry.waits && (end.code, end.verified) != (Some(0), RECEIVERS) {
+                if self.entry.delivery.waits && (end.code, end.verified) != (Some(0), RECEIVERS) {
                     return wrong("not all have everything".to_owned());
                 }
                 if end.outcome == "lost" || end.waited > (span + TIMEOUT_TOLERANCE).as_secs_f64() {
@@ -218,7 +218,7 @@ impl Case {
             Fault::Slow(_) => {
                 // The slow receiver may also have received everything by then, since much arrives at once. A protocol
                 // that waits for no member accepts its final report.
-                if !self.entry.waits {
+                if !self.entry.delivery.waits {
                     return Ok(());
                 }
                 if end.expelled_after.is_some_and(|after| after > timeout * 4 + TIMEOUT_TOLERANCE) {
@@ -416,7 +416,7 @@ fn every_protocol_with_every_fault_at_every_rate() {
 #[test]
 fn report_states_if_protocol_waits_for_no_receiver() {
     need_multicast!();
-    for entry in REGISTRY.iter().filter(|entry| !entry.waits || entry.name == "rra") {
+    for entry in REGISTRY.iter().filter(|entry| !entry.delivery.waits || entry.name == "rra") {
         let place = Place::new();
         let receiver = place.recv("a").start();
         let file = place.file("f", 10_000);
@@ -424,6 +424,6 @@ fn report_states_if_protocol_waits_for_no_receiver() {
         let ended = place.send("s").arg(file).args(&flags).run().expect(0);
         receiver.end().expect(0);
         let line = format!("{} does not wait for receivers", entry.name);
-        assert_eq!(ended.out.contains(&line), !entry.waits, "{}: {}", entry.name, ended.out);
+        assert_eq!(ended.out.contains(&line), !entry.delivery.waits, "{}: {}", entry.name, ended.out);
     }
 }

@@ -249,7 +249,7 @@ fn every_protocol_serves_the_others_despite_all_faults() {
                 assert!(!outcome(report, liar).contains("verified"), "{liar}: {what}");
             }
             let (late, unserved) = (late.end(), report["unserved"].to_string());
-            match entry.waits && !matches!(entry.helpers, Helpers::Required(_)) {
+            match entry.delivery.waits && !matches!(entry.helpers, Helpers::Required(_)) {
                 // A catch-up session serves it.
                 true => {
                     assert_eq!(late.code, Some(0), "{what}\n{}{}", late.out, late.err);

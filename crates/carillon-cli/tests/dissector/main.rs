@@ -303,7 +303,7 @@ fn every_protocol_in_the_envelope_is_called_by_its_name() {
         return;
     }
     // Protocols with published formats (XTP, PGM) have dissectors of their own.
-    let formats: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.format).collect();
+    let formats: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.packets.format).collect();
     let packets: Vec<(String, Vec<u8>)> = formats
         .iter()
         .filter_map(|format| {

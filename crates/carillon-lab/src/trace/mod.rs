@@ -79,7 +79,7 @@ impl TraceFile {
         let in_file = |source| TraceError::Io { path: path.into(), source };
         let file = || File::create(path).map_err(in_file);
         let format = match TraceFile::create(path, CaptureOptions::default()) {
-            Ok(trace) => return Ok(trace.naming_frames(scenario.protocol.format)),
+            Ok(trace) => return Ok(trace.naming_frames(scenario.protocol.packets.format)),
             Err(TraceError::NeedsNetwork { extension: "nam", .. }) => {
                 Format::Nam(Box::new(Nam::new(scenario, BufWriter::new(file()?))))
             }

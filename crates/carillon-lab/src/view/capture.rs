@@ -38,8 +38,10 @@ pub(super) fn read(
 ) -> Result<Recording, ViewError> {
     let (datagrams, is_truncated) = datagrams(path, limit)?;
     let formats = || {
-        protocol
-            .map_or_else(|| REGISTRY.iter().map(|entry| entry.format).collect(), |entry| vec![entry.format])
+        protocol.map_or_else(
+            || REGISTRY.iter().map(|entry| entry.packets.format).collect(),
+            |entry| vec![entry.packets.format],
+        )
     };
     let parsed = |format: &&'static Format| {
         let sample = datagrams.iter().take(SAMPLE);
@@ -52,9 +54,10 @@ pub(super) fn read(
     let name = match (protocol, parsed(&format)) {
         (Some(entry), _) => entry.name,
         (None, 0) => "",
-        (None, _) => {
-            REGISTRY.iter().find(|entry| std::ptr::eq(entry.format, format)).map_or("", |entry| entry.name)
-        }
+        (None, _) => REGISTRY
+            .iter()
+            .find(|entry| std::ptr::eq(entry.packets.format, format))
+            .map_or("", |entry| entry.name),
     };
     // Nodes are numbered in the order of their first datagrams; multicast groups are no nodes.
     let mut numbers: BTreeMap<SocketAddr, u32> = BTreeMap::new();

@@ -32,7 +32,7 @@ pub(super) fn read(
     })?;
     let protocol = protocol.or_else(|| protocol_with(&names));
     let mut kinds = all_kinds();
-    kinds.extend(protocol.into_iter().flat_map(|protocol| protocol.format.kinds_by_name()));
+    kinds.extend(protocol.into_iter().flat_map(|protocol| protocol.packets.format.kinds_by_name()));
     let mut import = JsonImport::new(kinds, limit);
     each_line(path, |line| import.line(line).map_err(|cause| ViewError::Line { path: path.into(), cause }))?;
     Ok(import.finish().titled(title(path), protocol.map_or("", |protocol| protocol.name)))
@@ -41,7 +41,7 @@ pub(super) fn read(
 /// The only protocol that has packets of all these names.
 fn protocol_with(names: &BTreeSet<String>) -> Option<&'static ProtocolEntry> {
     let has_all = |entry: &&&'static ProtocolEntry| {
-        let kinds = entry.format.kinds_by_name();
+        let kinds = entry.packets.format.kinds_by_name();
         !names.is_empty() && names.iter().all(|name| kinds.contains_key(name))
     };
     let mut fitting = REGISTRY.iter().filter(has_all);

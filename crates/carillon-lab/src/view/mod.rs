@@ -161,7 +161,7 @@ impl View {
 /// Kinds of packets by name in all protocols, without names that mean several kinds.
 fn all_kinds() -> BTreeMap<String, PacketKind> {
     let mut kinds: BTreeMap<String, Option<PacketKind>> = BTreeMap::new();
-    for (name, kind) in REGISTRY.iter().flat_map(|entry| entry.format.kinds_by_name()) {
+    for (name, kind) in REGISTRY.iter().flat_map(|entry| entry.packets.format.kinds_by_name()) {
         let known = kinds.entry(name).or_insert(Some(kind));
         *known = known.filter(|known| *known == kind);
     }

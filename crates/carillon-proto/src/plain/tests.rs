@@ -63,7 +63,7 @@ impl Fixture {
     fn new(limits: PlainLimits) -> Fixture {
         let entry = crate::find("pgm").expect("it is in the registry");
         let mut config = Config::defaults(entry.parameters);
-        for (key, value) in entry.delivery_settings.iter().chain(entry.plain.expect("it has them").settings) {
+        for (key, value) in entry.settings.delivery.iter().chain(entry.plain.expect("it has them").settings) {
             config.set(entry.parameters, key, value).expect("a setting");
         }
         let machine = PlainReceiver::new(entry, &context(), &config, limits).expect("valid settings");

@@ -26,7 +26,7 @@ pub(super) fn cut(entry: &ProtocolEntry, config: &mut Config, bit_rate: BitRate)
 
 /// Time span that the protocol has for delivery.
 fn delivery_span(entry: &ProtocolEntry, parameter: &'static Parameter, bit_rate: BitRate) -> Duration {
-    let set = entry.delivery_settings.iter().find(|(key, _)| *key == parameter.name);
+    let set = entry.settings.delivery.iter().find(|(key, _)| *key == parameter.name);
     match parameter.parse(set.map_or(parameter.default, |(_, value)| value)) {
         Ok(Setting::Span(span)) => span.at(bit_rate),
         _ => MIN_SPAN,

@@ -150,7 +150,7 @@ impl SenderSessionConfig {
         max_payload: u32,
     ) -> Self {
         let mut config = Config::defaults(protocol.parameters);
-        protocol.delivery_settings.iter().for_each(own(protocol, &mut config));
+        protocol.settings.delivery.iter().for_each(own(protocol, &mut config));
         SenderSessionConfig {
             association,
             name: name.into(),
@@ -196,7 +196,7 @@ impl SenderSessionConfig {
     /// Panics if these are not valid.
     #[must_use]
     pub fn live(mut self) -> Self {
-        self.protocol.live_settings.iter().for_each(own(self.protocol, &mut self.config));
+        self.protocol.settings.live.iter().for_each(own(self.protocol, &mut self.config));
         self
     }
 
@@ -204,7 +204,7 @@ impl SenderSessionConfig {
     /// receivers' buffers, and a path that can use `path` bytes. Settings of a user are applied after this. Fails if
     /// a value is out of range.
     pub fn set_host_values(&mut self, window: u64, path: u64) -> Result<(), ConfigError> {
-        for &(key, value) in self.protocol.host_settings {
+        for &(key, value) in self.protocol.settings.host {
             // Each value passes through its text form, so its range is checked as for a user's setting.
             let text = value.text(window, self.max_payload.into(), path, self.member_timeout);
             self.config.set(self.protocol.parameters, key, &text)?;
@@ -215,7 +215,7 @@ impl SenderSessionConfig {
     /// Maximum payload with which all packets fit datagrams of this size.
     pub fn payload_in(&self, datagram: usize) -> u32 {
         // The longest header decides, since every packet of the protocol has to fit.
-        datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max) as u32
+        datagram.saturating_sub((self.protocol.packets.header_bytes)(&self.config).max) as u32
     }
 
     /// Returns true if the members are peers, of which several may offer messages.

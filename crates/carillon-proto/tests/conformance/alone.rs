@@ -8,7 +8,7 @@ use carillon_proto::REGISTRY;
 
 /// Configurations of a sender: defaults, for deliveries, for live messages, and each value of each choice.
 fn configurations(entry: &'static ProtocolEntry) -> Vec<Vec<(&'static str, &'static str)>> {
-    let (delivery, live) = (entry.delivery_settings, entry.live_settings);
+    let (delivery, live) = (entry.settings.delivery, entry.settings.live);
     let mut configurations = vec![Vec::new(), delivery.to_vec(), [delivery, live].concat()];
     for parameter in entry.parameters {
         if let carillon_core::Kind::Choice(values) = parameter.kind {

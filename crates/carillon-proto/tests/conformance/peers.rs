@@ -134,7 +134,7 @@ impl Suite {
     /// Checks that no data packet adds more to a message than the entry says, since hosts choose payloads by it.
     fn repairs_fit(&self, report: &Report, payload: u32) -> Result<(), String> {
         let config = Config::defaults(self.entry.parameters);
-        let max = payload + (self.entry.header_bytes)(&config).max as u32;
+        let max = payload + (self.entry.packets.header_bytes)(&config).max as u32;
         let larger = report.events.iter().find(|event| match event.event {
             Event::Sent { bytes, .. } | Event::RepairSent { bytes, .. } | Event::Forwarded { bytes, .. } => {
                 bytes > max

@@ -44,9 +44,9 @@ fn guarantees_match_roles_and_networks() {
         let guarantee = protocol_tests(entry).guarantee;
         let confirmed =
             matches!(guarantee, DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::Peers { .. });
-        assert_eq!(entry.confirmed, confirmed, "{}: confirmed", entry.name);
+        assert_eq!(entry.delivery.confirmed, confirmed, "{}: confirmed", entry.name);
         let best_effort = matches!(guarantee, DeliveryGuarantee::BestEffort);
-        assert_eq!(entry.repairs, !best_effort, "{}: repairs", entry.name);
+        assert_eq!(entry.delivery.repairs, !best_effort, "{}: repairs", entry.name);
         match guarantee {
             DeliveryGuarantee::Acknowledged { .. } | DeliveryGuarantee::BestEffort => {
                 assert!(!has(Role::Peer), "{}", entry.name)
@@ -56,7 +56,11 @@ fn guarantees_match_roles_and_networks() {
                 assert!(entry.networks.contains(&NetworkKind::Graph), "{}: its networks", entry.name);
             }
         }
-        assert!(!entry.summary.is_empty() && !entry.reference.is_empty(), "{}: what it is", entry.name);
+        assert!(
+            !entry.about.summary.is_empty() && !entry.about.reference.is_empty(),
+            "{}: what it is",
+            entry.name
+        );
     }
 }
 
@@ -90,7 +94,7 @@ fn no_entry_is_missing_in_the_tables_of_the_suites() {
             entry.name
         );
         // Panics if the table does not have the format.
-        format_tests(entry.format);
+        format_tests(entry.packets.format);
     }
     let names: BTreeSet<&str> = super::known().iter().map(|entry| entry.name).collect();
     assert_eq!(known.difference(&names).collect::<Vec<_>>(), [&""; 0], "these are in no registry");
@@ -106,16 +110,16 @@ fn formats_list_the_kinds_of_their_golden_packets() {
 #[test]
 fn golden_packets_are_unchanged() {
     for entry in REGISTRY {
-        let name = entry.format.name;
-        assert!(!format_tests(entry.format).golden.is_empty(), "{name} has no golden bytes");
-        for golden in format_tests(entry.format).golden {
+        let name = entry.packets.format.name;
+        assert!(!format_tests(entry.packets.format).golden.is_empty(), "{name} has no golden bytes");
+        for golden in format_tests(entry.packets.format).golden {
             let bytes = wire::hex(golden.hex);
-            let reading = (entry.format.read)(&bytes)
+            let reading = (entry.packets.format.read)(&bytes)
                 .unwrap_or_else(|error| panic!("{name}, {}: {error}", golden.line));
             assert_eq!(reading.line, golden.line, "{name}");
             assert_eq!(reading.bytes, bytes, "{name}, {}", golden.line);
             for len in 0..bytes.len() {
-                wire::format(entry.format, &bytes[..len]);
+                wire::format(entry.packets.format, &bytes[..len]);
             }
         }
     }
@@ -132,34 +136,40 @@ fn every_fuzzed_packet_type_has_golden_bytes() {
             Ok((envelope, _)) => format!("{} {:#04x}", words(line), envelope.packet_type),
             Err(_) => words(line),
         };
-        let golden =
-            format_tests(entry.format).golden.iter().map(|golden| kind(golden.line, &wire::hex(golden.hex)));
+        let golden = format_tests(entry.packets.format)
+            .golden
+            .iter()
+            .map(|golden| kind(golden.line, &wire::hex(golden.hex)));
         let golden: BTreeSet<_> = golden.collect();
-        let mut rng = Seeds::new(1).stream(entry.format.name);
+        let mut rng = Seeds::new(1).stream(entry.packets.format.name);
         let mut made = BTreeSet::new();
         for _ in 0..5_000 {
             let mut bytes = [0; 64];
             rng.fill(&mut bytes);
             let mut packet = Vec::new();
             let session = carillon_core::AssociationId(7);
-            (format_tests(entry.format).fuzzed)(
+            (format_tests(entry.packets.format).fuzzed)(
                 &mut carillon_testkit::fuzz::Input::new(&bytes),
                 session,
                 &mut packet,
             );
-            wire::format(entry.format, &packet);
-            if let Ok(reading) = (entry.format.read)(&packet) {
+            wire::format(entry.packets.format, &packet);
+            if let Ok(reading) = (entry.packets.format.read)(&packet) {
                 made.insert(kind(&reading.line, &packet));
             }
         }
-        assert_eq!(golden, made, "{}: golden bytes on the left, made on the right", entry.format.name);
+        assert_eq!(
+            golden, made,
+            "{}: golden bytes on the left, made on the right",
+            entry.packets.format.name
+        );
     }
 }
 
 #[test]
 fn states_have_an_entry_and_an_exit() {
     for entry in REGISTRY {
-        for states in entry.states {
+        for states in entry.study.states {
             let has = |from: &str| states.transitions.iter().any(|transition| transition.0 == from);
             assert!(has(PSEUDO_STATE), "{}, {}: where does it begin?", entry.name, states.of);
             for (_, to, _) in states.transitions {

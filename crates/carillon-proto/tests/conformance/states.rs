@@ -42,6 +42,7 @@ fn declared_transitions_are_taken_or_rare() {
 fn failures_of(entry: &'static ProtocolEntry) -> Vec<String> {
     let mut failures = Vec::new();
     let declared = entry
+        .study
         .states
         .iter()
         .flat_map(|states| states.transitions.iter().map(|&(from, to, _)| (states.of, from, to)));

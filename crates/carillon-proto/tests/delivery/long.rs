@@ -23,14 +23,15 @@ fn file_longer_than_repair_buffer_completes() {
     let mut failures = Vec::new();
     for (place, &protocol) in REGISTRY.iter().enumerate() {
         let is_meant = is_long_tier() || is_chosen || place % 10 == 0;
-        if !protocol.repairs || !is_meant || !chosen.iter().any(|entry| entry.name == protocol.name) {
+        if !protocol.delivery.repairs || !is_meant || !chosen.iter().any(|entry| entry.name == protocol.name)
+        {
             continue;
         }
         files += 1;
         for &(loss, receivers) in LOSS_AND_RECEIVERS.iter().take(if is_long_tier() { 2 } else { 1 }) {
             // Peers that do not wait for members guarantee only what their window holds.
             let is_bounded = loss > 0.0
-                && !protocol.waits
+                && !protocol.delivery.waits
                 && matches!(protocol_tests(protocol).guarantee, DeliveryGuarantee::Peers { .. });
             let bytes = match longest {
                 _ if is_bounded => 5 * SHORT_FILE_BYTES,
@@ -46,7 +47,7 @@ fn file_longer_than_repair_buffer_completes() {
 
 /// File size beyond the sender's repair buffer, in bytes.
 fn longer_than_kept(entry: &ProtocolEntry) -> usize {
-    let kept = entry.host_settings.iter().filter_map(|(_, value)| match value {
+    let kept = entry.settings.host.iter().filter_map(|(_, value)| match value {
         HostValue::Bytes(bytes) => Some(*bytes as usize),
         _ => None,
     });

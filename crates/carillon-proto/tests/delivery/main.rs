@@ -29,7 +29,7 @@ const DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis
 fn is_serial(entry: &ProtocolEntry) -> bool {
     REGISTRY
         .iter()
-        .any(|other| other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name))
+        .any(|other| other.study.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name))
 }
 
 fn name(cell: &Cell) -> String {
@@ -69,7 +69,7 @@ fn judge(cell: &Cell, outcome: &Outcome) -> Result<(), String> {
     for (what, bytes) in [("sent", outcome.sent), ("returned", outcome.returned)] {
         let share = bytes as f64 / useful;
         // Best-effort protocols send everything several times if told to.
-        if share > factor && cell.protocol.repairs {
+        if share > factor && cell.protocol.delivery.repairs {
             return Err(format!("{share:.2} bytes {what} for each useful one, more than {factor:.2}"));
         }
     }
@@ -143,7 +143,7 @@ fn every_protocol_delivers_file_through_loss_and_delay() {
                 helpers: 0,
             };
             // Best-effort protocols complete a file only without loss.
-            if loss > 0.0 && !protocol.repairs {
+            if loss > 0.0 && !protocol.delivery.repairs {
                 continue;
             }
             if only.as_ref().is_some_and(|only| *only != name(&cell)) {

@@ -100,7 +100,9 @@ fn killed_receiver_is_expelled_after_timeout_at_any_rate() {
         // The sender was busy with the others until they were complete.
         let min = min_wait(cell.protocol, DEFAULT_MEMBER_TIMEOUT)
             .saturating_sub(outcome.others.unwrap_or_default());
-        if cell.protocol.waits && (waited < min || waited > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE) {
+        if cell.protocol.delivery.waits
+            && (waited < min || waited > DEFAULT_MEMBER_TIMEOUT + TIMEOUT_TOLERANCE)
+        {
             return Err(format!("it was waited for {waited:?}"));
         }
         Ok(())
@@ -116,7 +118,7 @@ fn receiver_frozen_for_three_seconds_is_kept() {
             return Err("not all are verified".to_owned());
         }
         if waited > still + TIMEOUT_TOLERANCE
-            || (cell.protocol.waits && waited < min_wait(cell.protocol, still))
+            || (cell.protocol.delivery.waits && waited < min_wait(cell.protocol, still))
         {
             return Err(format!("it was waited for {waited:?}"));
         }

@@ -72,7 +72,7 @@ fn dropping_events_changes_nothing() {
     assert!(REGISTRY.len() <= BUILDS.len(), "the registry has more places");
     for (&protocol, build) in REGISTRY.iter().zip(BUILDS) {
         let silent: &'static ProtocolEntry = Box::leak(Box::new(ProtocolEntry { build, ..*protocol }));
-        let loss = if protocol.repairs { 0.05 } else { 0.0 };
+        let loss = if protocol.delivery.repairs { 0.05 } else { 0.0 };
         for (loss, fault) in [(loss, Fault::None), (0.0, Fault::Kill)] {
             let outcome = |protocol| {
                 let delay = Duration::from_millis(1);

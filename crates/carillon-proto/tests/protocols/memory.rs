@@ -60,7 +60,7 @@ impl Host for Outbox {
 
 fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn Machine> {
     let mut config = Config::defaults(entry.parameters);
-    for (key, value) in entry.delivery_settings {
+    for (key, value) in entry.settings.delivery {
         config.set(entry.parameters, key, value).expect("a delivery setting");
     }
     for (name, limit) in GREEDY_SETTINGS {

@@ -11,7 +11,7 @@ use carillon_wire::session::WIRE_VERSION;
 fn protocol_packets_match_the_wire_version() {
     let mut packets = BTreeMap::new();
     for entry in REGISTRY {
-        for golden in format_tests(entry.format).golden {
+        for golden in format_tests(entry.packets.format).golden {
             let digits: Vec<char> = golden.hex.chars().filter(char::is_ascii_hexdigit).collect();
             let byte = |pair: &[char]| u8::from_str_radix(&String::from_iter(pair), 16).expect("two digits");
             packets.insert(format!("{}: {}", entry.name, golden.line), digits.chunks(2).map(byte).collect());

@@ -5,28 +5,32 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HeaderBytes,
-    Helpers, Kind, Machine, MessageId, NetworkKind, NodeId, Notice, OfferError, Order, Outcome, Parameter,
-    ProtocolEntry, Received, Receiver, Role, Sender, Time, Timers, Transmit,
+    About, BuildContext, Config, ConfigError, DefaultSettings, Delivery, DeliveryProperties, Dest,
+    DropReason, Duration, Event, Events, HeaderBytes, Helpers, Kind, Machine, MessageId, NetworkKind, NodeId,
+    Notice, OfferError, Order, Outcome, PacketProperties, Parameter, ProtocolEntry, Received, Receiver, Role,
+    Sender, StudyProperties, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 
 pub static REPEAT: ProtocolEntry = ProtocolEntry {
     name: "repeat",
-    family: "test",
-    summary: "repeats until acknowledged",
-    reference: "none",
+    about: About { family: "test", summary: "repeats until acknowledged", reference: "none" },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    marks_originals: false,
     helpers: Helpers::None,
-    header_bytes: |_| HeaderBytes::all(Envelope::LEN + 8),
     networks: &[NetworkKind::Lan],
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..carillon_proto::protocols::rra::ENTRY.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(Envelope::LEN + 8),
+        ..carillon_proto::protocols::rra::ENTRY.packets
+    },
     parameters: PARAMETERS,
-    delivery_settings: &[],
-    host_settings: &[],
+    settings: DefaultSettings { delivery: &[], host: &[], ..carillon_proto::protocols::rra::ENTRY.settings },
+    study: StudyProperties { marks_originals: false, ..carillon_proto::protocols::rra::ENTRY.study },
     build,
     ..carillon_proto::protocols::rra::ENTRY
 };

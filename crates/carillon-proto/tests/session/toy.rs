@@ -6,28 +6,32 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Events, HeaderBytes, Helpers,
-    Machine, MessageId, NetworkKind, NodeId, OfferError, Order, ProtocolEntry, Received, Receiver, Role,
-    Sender, Time, Timers, Transmit,
+    About, BuildContext, Config, ConfigError, DefaultSettings, Delivery, DeliveryProperties, Dest,
+    DropReason, Duration, Events, HeaderBytes, Helpers, Machine, MessageId, NetworkKind, NodeId, OfferError,
+    Order, PacketProperties, ProtocolEntry, Received, Receiver, Role, Sender, StudyProperties, Time, Timers,
+    Transmit,
 };
 use carillon_wire::Envelope;
 
 pub static TOY: ProtocolEntry = ProtocolEntry {
     name: "toy",
-    family: "test",
-    summary: "the first numbers everything",
-    reference: "none",
+    about: About { family: "test", summary: "the first numbers everything", reference: "none" },
     roles: &[Role::Peer],
-    order: Order::Total,
-    confirmed: true,
-    waits: false,
-    marks_originals: false,
     helpers: Helpers::None,
-    header_bytes: |_| HeaderBytes::all(Envelope::LEN + 24),
     networks: &[NetworkKind::Lan],
+    delivery: DeliveryProperties {
+        order: Order::Total,
+        confirmed: true,
+        waits: false,
+        ..carillon_proto::protocols::rra::ENTRY.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(Envelope::LEN + 24),
+        ..carillon_proto::protocols::rra::ENTRY.packets
+    },
     parameters: &[],
-    delivery_settings: &[],
-    host_settings: &[],
+    settings: DefaultSettings { delivery: &[], host: &[], ..carillon_proto::protocols::rra::ENTRY.settings },
+    study: StudyProperties { marks_originals: false, ..carillon_proto::protocols::rra::ENTRY.study },
     build,
     ..carillon_proto::protocols::rra::ENTRY
 };

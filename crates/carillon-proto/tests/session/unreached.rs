@@ -26,7 +26,7 @@ fn settings(protocol: &str, gather: Gather, slow: Slow, fallback: Option<u16>) -
     let protocol = find(protocol).expect("it is registered");
     let mut settings = sender_config(gather);
     (settings.config, settings.protocol) = (Config::defaults(protocol.parameters), protocol);
-    protocol.delivery_settings.iter().for_each(|(key, value)| {
+    protocol.settings.delivery.iter().for_each(|(key, value)| {
         settings.config.set(protocol.parameters, key, value).expect("a setting");
     });
     (settings.max_payload, settings.slow, settings.fallback) = (1400, slow, fallback);

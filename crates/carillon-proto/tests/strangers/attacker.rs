@@ -279,7 +279,7 @@ impl Attacker {
                 let mut random = [0; 64];
                 self.rng.fill(&mut random);
                 let known = Known::new(association, SENDER, self.entry.name);
-                packets::own(self.entry.format)(&mut Input::new(&random), &known, &mut buf);
+                packets::own(self.entry.packets.format)(&mut Input::new(&random), &known, &mut buf);
                 (buf, self.rng.chance(0.5))
             }
         }

@@ -48,7 +48,7 @@ impl Host for Sent {
 fn receiver(entry: &'static ProtocolEntry) -> PlainReceiver {
     let plain = entry.plain.expect("it has plain sessions");
     let mut config = Config::defaults(entry.parameters);
-    for (key, value) in entry.delivery_settings.iter().chain(plain.settings) {
+    for (key, value) in entry.settings.delivery.iter().chain(plain.settings) {
         config.set(entry.parameters, key, value).expect("a setting");
     }
     let context = BuildContext {
@@ -75,7 +75,7 @@ fn forged(entry: &ProtocolEntry, rng: &mut carillon_core::Rng, buf: &mut Vec<u8>
     let mut decisions = vec![0; 40 + rng.below(1400) as usize];
     rng.fill(&mut decisions);
     let session = AssociationId(rng.below(40) as u32);
-    (format_tests(entry.format).fuzzed)(&mut Input::new(&decisions), session, buf);
+    (format_tests(entry.packets.format).fuzzed)(&mut Input::new(&decisions), session, buf);
     match entry.name {
         "pgm" => as_plain_pgm(session, buf),
         "norm" => as_plain_norm(rng, buf),

@@ -207,7 +207,7 @@ impl World {
             config.addresses = Addresses::new(Book(SENDER));
             config.memory = MEMORY;
             if !has_peers(entry) && entry.helpers == Helpers::None {
-                let longest = PAYLOAD + (entry.header_bytes)(&config.config).max;
+                let longest = PAYLOAD + (entry.packets.header_bytes)(&config.config).max;
                 config.sizes = vec![longest as u16, (longest - PAYLOAD / 2) as u16];
             }
             Box::new(SenderSession::new(config, seeds.node(SENDER)).expect("a session"))

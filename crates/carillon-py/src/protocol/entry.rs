@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, HeaderBytes, Kind, Machine, Parameter, ProtocolEntry, Role, Setting,
+    About, BuildContext, Config, ConfigError, DeliveryProperties, HeaderBytes, Kind, Machine,
+    PacketProperties, Parameter, ProtocolEntry, Role, Setting,
 };
 use carillon_testkit::conformance;
 use pyo3::exceptions::{PyAssertionError, PyKeyError, PyValueError};
@@ -132,14 +133,19 @@ pub fn register(class: Py<PyAny>, description: Description) -> PyResult<()> {
     // Entries live as long as the process: plans and worlds refer to them.
     let entry: &'static ProtocolEntry = Box::leak(Box::new(ProtocolEntry {
         name: word(&description.name)?,
-        family: "written in Python",
-        summary: word(&description.summary)?,
-        reference: "Python",
+        about: About {
+            family: "written in Python",
+            summary: word(&description.summary)?,
+            reference: "Python",
+        },
         roles: &[Role::Sender, Role::Receiver],
-        confirmed: is_acknowledged,
-        header_bytes,
+        delivery: DeliveryProperties {
+            confirmed: is_acknowledged,
+            repairs: is_acknowledged,
+            ..ProtocolEntry::PLAIN.delivery
+        },
+        packets: PacketProperties { header_bytes, ..ProtocolEntry::PLAIN.packets },
         parameters: Box::leak(parameters.into_boxed_slice()),
-        repairs: is_acknowledged,
         build,
         ..ProtocolEntry::PLAIN
     }));

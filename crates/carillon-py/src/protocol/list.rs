@@ -18,10 +18,10 @@ fn describe<'py>(py: Python<'py>, entry: &ProtocolEntry) -> PyResult<Bound<'py, 
     let networks: Vec<&dyn std::fmt::Display> = entry.networks.iter().map(|network| network as _).collect();
     let described = PyDict::new(py);
     described.set_item("name", entry.name)?;
-    described.set_item("family", entry.family)?;
-    described.set_item("summary", entry.summary)?;
-    described.set_item("source", entry.reference)?;
-    described.set_item("order", entry.order.to_string())?;
+    described.set_item("family", entry.about.family)?;
+    described.set_item("summary", entry.about.summary)?;
+    described.set_item("source", entry.about.reference)?;
+    described.set_item("order", entry.delivery.order.to_string())?;
     described.set_item("roles", words(&roles))?;
     described.set_item("networks", words(&networks))?;
     let parameters = entry.parameters.iter().map(|parameter| {

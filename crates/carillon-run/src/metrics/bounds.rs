@@ -21,7 +21,7 @@ impl Terms {
     /// The terms of a scenario; `None` for a protocol without a unicast equivalent by
     /// acknowledgments.
     pub fn of(scenario: &Scenario) -> Option<Self> {
-        let ack_bytes = scenario.protocol.unicast_equivalent?.ack_bytes;
+        let ack_bytes = scenario.protocol.study.unicast_equivalent?.ack_bytes;
         let ack = ack_bytes(&scenario.config).max(scenario.network.min_packet().into());
         let rate = scenario.network.bit_rate();
         let seconds = |bytes: u64| bytes as f64 * 8.0 / rate.bps() as f64;
@@ -72,7 +72,7 @@ impl Bounds {
 
     /// The bounds of a scenario, for a protocol that has them.
     pub fn of(scenario: &Scenario) -> Option<Self> {
-        let window = (scenario.protocol.unicast_equivalent?.window)(&scenario.config);
+        let window = (scenario.protocol.study.unicast_equivalent?.window)(&scenario.config);
         Terms::of(scenario).map(|terms| Bounds::new(&terms, window as f64))
     }
 

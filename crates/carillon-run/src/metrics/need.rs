@@ -79,7 +79,7 @@ impl Need {
         match self {
             Need::Completions => scenario.protocol.confirms(&scenario.config),
             Need::Requests => scenario.protocol.shows_losses(&scenario.config),
-            Need::Originals => scenario.protocol.marks_originals,
+            Need::Originals => scenario.protocol.study.marks_originals,
             Need::EachDelivery | Need::Held => true,
             Need::Death => scenario.death.is_some(),
             Need::Receivers => scenario.measurements.receivers,
@@ -92,8 +92,8 @@ impl Need {
             Need::Graph => scenario.network.graph().is_some(),
             Need::Parents => scenario.has_parents(),
             Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
-            Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
-            Need::Timer(name) => scenario.protocol.timers.contains(&name),
+            Need::UnicastEquivalent => scenario.protocol.study.unicast_equivalent.is_some(),
+            Need::Timer(name) => scenario.protocol.study.timers.contains(&name),
         }
     }
 }

@@ -137,7 +137,7 @@ pub(super) fn build(
 
 /// The payload that makes a frame of the size the workload asks for.
 pub fn payload_bytes(scenario: &Scenario) -> Result<u32, RunError> {
-    let header = (scenario.protocol.header_bytes)(&scenario.config).data as u32;
+    let header = (scenario.protocol.packets.header_bytes)(&scenario.config).data as u32;
     let headers = header + scenario.network.overhead();
     let message_bytes = scenario.workload.message_bytes;
     message_bytes.checked_sub(headers).ok_or(RunError::NoRoom { message_bytes, headers })

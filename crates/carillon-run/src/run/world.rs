@@ -91,7 +91,7 @@ fn with_lossy_interfaces(network: Box<dyn Network>, scenario: &Scenario, seeds: 
 /// The routed network of a scenario, with its members, its relays and its losses.
 fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds: &Seeds) -> Graph {
     let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
-    let sender = scenario.protocol.sender_hears_group.then(|| scenario.sender());
+    let sender = scenario.protocol.session.sender_hears_group.then(|| scenario.sender());
     let listeners = members.iter().copied().chain(scenario.only_helping()).chain(sender);
     listeners.for_each(|node| graph.join(drops::GROUP, node));
     for (link, ends) in (0_u32..).zip(routed.topology.links().iter().map(|link| link.ends)) {

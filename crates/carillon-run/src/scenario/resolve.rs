@@ -105,11 +105,11 @@ impl ScenarioFile {
             let what = format!("is {receivers}: give 1 to {MAX_RECEIVERS}");
             return Err(bad("group.receivers", what));
         }
-        let overhead = (protocol.header_bytes)(&config).data as u32 + network.overhead();
+        let overhead = (protocol.packets.header_bytes)(&config).data as u32 + network.overhead();
         let workload = self.workload(&document, &sections, &network, overhead)?;
         let hosts = self.hosts(&document, &sections, &network, receivers)?;
         let senders = document.group.senders;
-        let has_many = protocol.many_sources.is_some() || protocol.roles.contains(&Role::Peer);
+        let has_many = protocol.session.many_sources.is_some() || protocol.roles.contains(&Role::Peer);
         let most = if has_many { receivers + 1 } else { 1 };
         if !(1..=most).contains(&senders) {
             let what = match most {
@@ -436,8 +436,8 @@ impl ScenarioFile {
 /// Settings with which `send` runs a protocol: buffers of two mebibytes.
 fn as_delivered(entry: &ProtocolEntry, message: u64) -> Config {
     let mut config = Config::defaults(entry.parameters);
-    let fixed = entry.delivery_settings.iter().map(|&(key, value)| (key, value.to_owned()));
-    let host = entry.host_settings.iter().map(|&(key, value)| {
+    let fixed = entry.settings.delivery.iter().map(|&(key, value)| (key, value.to_owned()));
+    let host = entry.settings.host.iter().map(|&(key, value)| {
         (key, value.text(DELIVERY_BUFFER / message.max(1), message, u64::MAX, MEMBER_TIMEOUT))
     });
     for (key, value) in fixed.chain(host) {
@@ -455,7 +455,7 @@ const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Refuses single losses for a protocol that does not mark first transmissions. The network could not tell these from
 /// repairs, and would silently lose nothing.
 fn can_lose_one(protocol: &ProtocolEntry) -> Result<(), String> {
-    match protocol.marks_originals {
+    match protocol.study.marks_originals {
         true => Ok(()),
         false => Err(format!("needs to know first transmissions, which \"{}\" does not mark", protocol.name)),
     }
@@ -489,8 +489,11 @@ mod tests {
     fn single_loss_requires_marked_first_transmissions() {
         let rra = carillon_proto::find("rra").expect("a protocol");
         assert_eq!(can_lose_one(rra), Ok(()));
-        let error =
-            can_lose_one(&ProtocolEntry { marks_originals: false, ..*rra }).expect_err("it marks none");
+        let error = can_lose_one(&ProtocolEntry {
+            study: carillon_core::StudyProperties { marks_originals: false, ..rra.study },
+            ..*rra
+        })
+        .expect_err("it marks none");
         assert!(error.contains("which \"rra\" does not mark"), "{error}");
     }
 }

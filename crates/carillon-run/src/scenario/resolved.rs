@@ -104,7 +104,7 @@ impl Scenario {
 
     /// Returns true if several sources use a protocol with one sender.
     pub fn has_many_sources(&self) -> bool {
-        self.senders > 1 && self.protocol.many_sources.is_some()
+        self.senders > 1 && self.protocol.session.many_sources.is_some()
     }
 
     /// The node that sends; among peers the first one.

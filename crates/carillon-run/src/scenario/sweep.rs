@@ -118,7 +118,7 @@ fn fitting(table: &Table, protocols: &[&ProtocolEntry]) -> Vec<Vec<Value>> {
     let kind = table.get("network").and_then(|network| network.get("kind")).and_then(Value::as_str);
     let is_shared = matches!(kind, Some("lan" | "radio"));
     let kind = if is_shared { NetworkKind::Lan } else { NetworkKind::Graph };
-    let fits = |entry: &&&ProtocolEntry| entry.repairs && entry.networks.contains(&kind);
+    let fits = |entry: &&&ProtocolEntry| entry.delivery.repairs && entry.networks.contains(&kind);
     protocols.iter().filter(fits).map(|entry| vec![Value::String(entry.name.to_owned())]).collect()
 }
 

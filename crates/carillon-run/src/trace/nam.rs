@@ -110,8 +110,8 @@ impl<W: Write> Nam<W> {
         let mut nam = Nam {
             out,
             error: None,
-            format: protocol.format,
-            marks_originals: protocol.marks_originals,
+            format: protocol.packets.format,
+            marks_originals: protocol.study.marks_originals,
             network: RecordedNetwork::of(scenario),
             delay,
             pending: BTreeMap::new(),

@@ -73,7 +73,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
         },
     };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);
-    drive(&mut machine, &rules, known, &[&packets::own(entry.format), &packets::any], input);
+    drive(&mut machine, &rules, known, &[&packets::own(entry.packets.format), &packets::any], input);
 }
 
 /// Draws settings, some of which are not the defaults.

@@ -117,7 +117,7 @@ pub fn protocol_tests(entry: &ProtocolEntry) -> ProtocolTests {
     if let Some(found) = PROTOCOLS.iter().find(|tests| tests.name == entry.name) {
         return *found;
     }
-    let guarantee = match entry.confirmed {
+    let guarantee = match entry.delivery.confirmed {
         true => DeliveryGuarantee::Acknowledged { in_order: false, idle_feedback: None },
         false => DeliveryGuarantee::BestEffort,
     };

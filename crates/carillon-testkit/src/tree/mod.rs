@@ -6,8 +6,9 @@ mod node;
 mod sender;
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Kind, Machine,
-    PacketKind, PacketSummary, Parameter, ParsedPacket, ProtocolEntry, Remainder, Role,
+    About, AssociationId, BuildContext, Config, ConfigError, DeliveryProperties, Format, HeaderBytes,
+    Helpers, Kind, Machine, PacketKind, PacketProperties, PacketSummary, Parameter, ParsedPacket,
+    ProtocolEntry, Remainder, Role,
 };
 use carillon_wire::Envelope;
 
@@ -17,16 +18,20 @@ use sender::TreeSender;
 /// Registry entry of the protocol.
 pub static TREE: ProtocolEntry = ProtocolEntry {
     name: "test-tree",
-    family: "test",
-    summary: "acknowledgments are gathered along a tree of helpers, which repair",
-    reference: "none",
+    about: About {
+        family: "test",
+        summary: "acknowledgments are gathered along a tree of helpers, which repair",
+        reference: "none",
+    },
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
-    confirmed: true,
-    waits: true,
     helpers: Helpers::Optional,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    delivery: DeliveryProperties { confirmed: true, waits: true, ..ProtocolEntry::PLAIN.delivery },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: PARAMETERS,
-    format: &FORMAT,
     build,
     ..ProtocolEntry::PLAIN
 };

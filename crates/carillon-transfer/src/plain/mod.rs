@@ -87,7 +87,7 @@ impl Plain {
             return Err(Error::SealedPlain);
         }
         let mut config = Config::defaults(protocol.parameters);
-        let own = protocol.delivery_settings.iter().chain(sessions.settings).copied();
+        let own = protocol.settings.delivery.iter().chain(sessions.settings).copied();
         let port = endpoint.group().port();
         let port_text = port.to_string();
         // ZeroMQ uses one number for both ports.
@@ -117,7 +117,7 @@ impl Plain {
 
     /// Maximum payload of a packet in a datagram of this size.
     fn max_payload(&self, datagram: usize) -> usize {
-        datagram.saturating_sub((self.protocol.header_bytes)(&self.config).max)
+        datagram.saturating_sub((self.protocol.packets.header_bytes)(&self.config).max)
     }
 }
 

@@ -67,7 +67,7 @@ impl SendOptions {
         stream: bool,
     ) -> Result<OpenSend, Error> {
         let protocol = self.entry()?;
-        if endpoint.is_raw() && protocol.raw_ip.is_none() {
+        if endpoint.is_raw() && protocol.packets.raw_ip.is_none() {
             return Err(Error::NotOverIp(protocol.name));
         }
         if self.is_silent() && endpoint.seal_bytes() > 0 {
@@ -98,14 +98,14 @@ impl SendOptions {
         config.fallback = config.fallback.filter(|_| config.further || config.lanes);
         // Members say then what reaches them.
         endpoint.tolerate_shrinking(config.fallback.is_some());
-        let sessions = match protocol.overheard_with {
+        let sessions = match protocol.session.overheard_with {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),
         };
         (config.job, config.earlier) = (job, former);
         // A window that the protocol fills independent of the path.
         let is_window = |key: &str| {
-            let mut settings = protocol.host_settings.iter();
+            let mut settings = protocol.settings.host.iter();
             settings.any(|(name, value)| *name == key && matches!(value, HostValue::Window { .. }))
         };
         let window_bytes = match config.config.iter().find(|(key, _)| is_window(key)) {

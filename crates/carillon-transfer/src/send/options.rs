@@ -100,8 +100,8 @@ impl SendOptions {
         let entry = self.entry()?;
         let last = |key| self.settings.iter().rev().find(|(set, _)| set == key);
         let is_one_way =
-            entry.one_way.is_some_and(|one| last(one.key).is_some_and(|(_, set)| set == one.value));
-        Ok(entry.confirmed && !is_one_way)
+            entry.delivery.one_way.is_some_and(|one| last(one.key).is_some_and(|(_, set)| set == one.value));
+        Ok(entry.delivery.confirmed && !is_one_way)
     }
 
     /// Sends at this rate without waiting for receivers, with more redundancy than usual loss needs, after a delay in
@@ -109,7 +109,7 @@ impl SendOptions {
     /// session. Explicit settings keep precedence.
     pub fn go_one_way(&mut self, rate: BitRate, begins_after: Duration) -> Result<(), Error> {
         let entry = self.entry()?;
-        let one = entry.one_way.ok_or(Error::NotOneWay(entry.name))?;
+        let one = entry.delivery.one_way.ok_or(Error::NotOneWay(entry.name))?;
         let (redundancy, rest) = one.redundancy;
         let own = [(one.key, one.value), (one.rate, &*rate.to_string()), (redundancy, rest)]
             .map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -127,7 +127,7 @@ impl SendOptions {
     /// acknowledgments, and with several senders or a tree of helpers.
     pub(super) fn can_go_again(&self, protocol: &ProtocolEntry, manifest: &Manifest) -> bool {
         let alone = !hears_group(protocol) && !matches!(protocol.helpers, Helpers::Required(_));
-        protocol.waits && alone && manifest.id().is_some()
+        protocol.delivery.waits && alone && manifest.id().is_some()
     }
 
     /// Returns true if receivers that were set aside get a catch-up session, even after the last round for late ones.

@@ -310,7 +310,7 @@ impl<O: Observer> SendRun<O> {
             excluded: outgoing.manifest().excluded(),
             followed_out: outgoing.manifest().followed_out().to_vec(),
             failure: session.failure().map(ToOwned::to_owned),
-            waits: self.facts.protocol.waits,
+            waits: self.facts.protocol.delivery.waits,
             silent: self.next.options.is_silent(),
             sessions: 1,
             unable: outgoing.unable().to_vec(),

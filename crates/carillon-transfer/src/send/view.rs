@@ -47,7 +47,7 @@ impl<O: Observer> SendRun<O> {
         snapshot.size = outgoing.manifest().bytes();
         snapshot.unserved = Some(session.unserved().len() as u64 + session.more_unserved());
         let told = repairs_are_told(self.driver.observer().repairs, session.members());
-        let waits = self.facts.protocol.waits;
+        let waits = self.facts.protocol.delivery.waits;
         let standings: BTreeMap<NodeId, Standing> =
             session.members().iter().map(|member| member.node).zip(session.standings(now)).collect();
         let view = |member: &Member| {

@@ -94,9 +94,9 @@ fn every_protocol_keeps_message_boundaries_via_daemon() {
         // test shares its processors with others.
         let settles = entry.name != "erramilli-singh";
         match outbound.settle(Duration::from_millis(if settles { 60_000 } else { 1500 })) {
-            Err(Error::Unconfirmed) => assert!(!entry.confirmed, "{}", entry.name),
+            Err(Error::Unconfirmed) => assert!(!entry.delivery.confirmed, "{}", entry.name),
             Ok(false) => assert!(!settles, "{}", entry.name),
-            settled => assert!(settled.expect(entry.name) && entry.confirmed, "{}", entry.name),
+            settled => assert!(settled.expect(entry.name) && entry.delivery.confirmed, "{}", entry.name),
         }
         let report = outbound.close().expect(entry.name);
         assert!(report.is_success() && report.protocol == entry.name, "{}: {report:?}", entry.name);

@@ -15,7 +15,11 @@ fn key(byte: u8) -> Key {
 /// Sends by this protocol to two receivers with a key, with loss if it repairs any.
 fn deliver(entry: &ProtocolEntry, helpers: usize) -> Option<SendReport> {
     let protocol = entry.name;
-    let loss = if entry.repairs { Probability::new(0.02).expect("a probability") } else { Probability::ZERO };
+    let loss = if entry.delivery.repairs {
+        Probability::new(0.02).expect("a probability")
+    } else {
+        Probability::ZERO
+    };
     let group = loopback_group()?;
     let receivers: Vec<_> = ["a", "b"]
         .into_iter()

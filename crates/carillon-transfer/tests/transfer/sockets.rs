@@ -57,9 +57,9 @@ fn every_protocol_keeps_the_boundaries_of_messages() {
         // It learns of the last message at the end.
         let at_the_end = entry.name == "erramilli-singh";
         match outbound.settle(if at_the_end { Duration::from_millis(500) } else { Duration::from_secs(60) }) {
-            Err(Error::Unconfirmed) => assert!(!entry.confirmed, "{}", entry.name),
+            Err(Error::Unconfirmed) => assert!(!entry.delivery.confirmed, "{}", entry.name),
             Ok(false) => assert!(at_the_end, "{}", entry.name),
-            settled => assert!(settled.expect(entry.name) && entry.confirmed, "{}", entry.name),
+            settled => assert!(settled.expect(entry.name) && entry.delivery.confirmed, "{}", entry.name),
         }
         let report = outbound.close().expect(entry.name);
         assert!(report.is_success(), "{}: {report:?}", entry.name);
@@ -231,7 +231,7 @@ fn unsendable_message_is_an_immediate_error() {
 fn stuck_reader_is_expelled_and_others_lose_nothing() {
     thread::scope(|scope| {
         // Protocols that do not wait for receivers take longest until a status request.
-        let tried = carillon_proto::REGISTRY.iter().filter(|entry| entry.waits || is_long_tier());
+        let tried = carillon_proto::REGISTRY.iter().filter(|entry| entry.delivery.waits || is_long_tier());
         for entry in tried.step_by(sampling_step(4)) {
             let Some(group) = loopback_group() else { return };
             scope.spawn(move || {
@@ -242,7 +242,7 @@ fn stuck_reader_is_expelled_and_others_lose_nothing() {
                 let mut outbound = socket.timeout(Duration::from_secs(2)).connect().expect(entry.name);
                 let _held = held.join().expect("it does not panic");
                 // More than all buffers hold; protocols that do not wait send at their own pace.
-                let count = if entry.waits { 900 } else { 300 };
+                let count = if entry.delivery.waits { 900 } else { 300 };
                 for _ in 0..count {
                     outbound.send(&[1; 10_000]).expect(entry.name);
                 }

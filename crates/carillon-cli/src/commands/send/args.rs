@@ -327,7 +327,7 @@ impl Args {
         options.min_rate = self.min_rate.0;
         options.settings.extend(settings_of(&self.settings)?);
         if self.unordered {
-            let Some((key, value)) = protocol.unordered_with else {
+            let Some((key, value)) = protocol.delivery.unordered_with else {
                 bail!("--unordered: the protocol \"{}\" delivers in order, always", protocol.name);
             };
             options.settings.push((key.to_owned(), value.to_owned()));

@@ -29,7 +29,10 @@ mod tests;
 #[cfg(test)]
 mod withheld_tests;
 
-use carillon_core::{Config, ConfigError, HeaderBytes, OneWay, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, Config, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, OneWay, Order,
+    PacketProperties, ProtocolEntry, Role, SessionProperties, StudyProperties,
+};
 use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_POSITIONS_LEN, REPAIR_HEADER_LEN, XOR_LEN};
 
 use crate::blocks::{Shape, xor};
@@ -41,42 +44,55 @@ pub use sender::CarillonSender;
 /// Registry entry of the protocol: name, parameters, builders and promises.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "carillon",
-    family: "hybrid: combined and coded repairs on request, by rounds",
-    summary: "Carillon's own: receivers report what they miss of a block, and XOR sums or coded symbols repair all losses at once",
-    reference: "Carillon's own; docs/protocols/carillon.md",
-    roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    unordered_with: Some(("order", "arrival")),
-    confirmed: true,
-    // With a redundancy of 25 %, a block of 1000 messages may lose more than a sixth of its packets.
-    one_way: Some(OneWay {
-        key: "feedback",
-        value: "none",
-        rate: "rate",
-        redundancy: ("redundancy", "25 %"),
-    }),
-    waits: true,
-    // Accept messages in any order, and beyond messages that will never come.
-    overheard_with: Some(&[("order", "arrival"), ("past_limit", "skip")]),
-    // A coded symbol states the length of its message and has an even number of bytes. A sum states the length too,
-    // and names its messages.
-    header_bytes: |_| HeaderBytes {
-        data: DATA_HEADER_LEN,
-        max: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
-            .max(XOR_LEN + MAX_POSITIONS_LEN + xor::sum(std::iter::empty()).len()),
+    about: About {
+        family: "hybrid: combined and coded repairs on request, by rounds",
+        summary: "Carillon's own: receivers report what they miss of a block, and XOR sums or coded symbols repair all losses at once",
+        reference: "Carillon's own; docs/protocols/carillon.md",
     },
-    format: &carillon_wire::carillon::FORMAT,
+    roles: &[Role::Sender, Role::Receiver],
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        unordered_with: Some(("order", "arrival")),
+        confirmed: true,
+        // With a redundancy of 25 %, a block of 1000 messages may lose more than a sixth of its packets.
+        one_way: Some(OneWay {
+            key: "feedback",
+            value: "none",
+            rate: "rate",
+            redundancy: ("redundancy", "25 %"),
+        }),
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    session: SessionProperties {
+        // Accept messages in any order, and beyond messages that will never come.
+        overheard_with: Some(&[("order", "arrival"), ("past_limit", "skip")]),
+        ..ProtocolEntry::PLAIN.session
+    },
+    packets: PacketProperties {
+        // A coded symbol states the length of its message and has an even number of bytes. A sum states the length too,
+        // and names its messages.
+        header_bytes: |_| HeaderBytes {
+            data: DATA_HEADER_LEN,
+            max: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
+                .max(XOR_LEN + MAX_POSITIONS_LEN + xor::sum(std::iter::empty()).len()),
+        },
+        format: &carillon_wire::carillon::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    live_settings: config::LIVE_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        live: config::LIVE_SETTINGS,
+        host: config::HOST_SETTINGS,
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(CarillonReceiver::new(context, settings))),
         Role::Sender if is_one_way(settings) => Ok(Box::new(OneWaySender::new(context, settings)?)),
         Role::Sender => Ok(Box::new(CarillonSender::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 

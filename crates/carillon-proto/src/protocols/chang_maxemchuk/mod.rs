@@ -20,7 +20,10 @@ mod states;
 mod tests;
 mod token;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::chang_maxemchuk::{ACK_LEN, MSG_HEADER_LEN};
 
 pub use peer::Peer;
@@ -28,23 +31,34 @@ pub use peer::Peer;
 /// Chang and Maxemchuk's reliable broadcast.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "chang-maxemchuk",
-    family: "rotating token site, acknowledgments with timestamps, negative acknowledgments",
-    summary: "total order by a token site that goes around; survives the failure of sites",
-    reference: "Segovia 1996, section 2.9; Chang and Maxemchuk 1984",
+    about: About {
+        family: "rotating token site, acknowledgments with timestamps, negative acknowledgments",
+        summary: "total order by a token site that goes around; survives the failure of sites",
+        reference: "Segovia 1996, section 2.9; Chang and Maxemchuk 1984",
+    },
     roles: &[Role::Peer],
-    order: Order::Total,
-    confirmed: true,
-    waits: true,
-    // A repair carries the acknowledgment with the message.
-    header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, max: ACK_LEN },
-    format: &carillon_wire::chang_maxemchuk::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Total,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        // A repair carries the acknowledgment with the message.
+        header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, max: ACK_LEN },
+        format: &carillon_wire::chang_maxemchuk::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(Peer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

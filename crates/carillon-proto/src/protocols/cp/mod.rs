@@ -6,7 +6,7 @@
 //!
 //! Source: Paul, Sabnani and Kristol (ICNP 1994), section 5. See `docs/protocols/cp.md`.
 
-use carillon_core::ProtocolEntry;
+use carillon_core::{About, PacketProperties, ProtocolEntry};
 use carillon_wire::status::Family;
 
 use super::snr::{Consolidation, FAMILY, Repairs, Rule, TransmitterState, build, config};
@@ -22,10 +22,13 @@ const RULE: Rule = Rule {
 /// The Combined Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "cp",
-    summary: "local exchanges find a receiver of the region that has a missing message and multicasts it there",
-    reference: "Paul, Sabnani and Kristol 1994",
+    about: About {
+        summary: "local exchanges find a receiver of the region that has a missing message and multicasts it there",
+        reference: "Paul, Sabnani and Kristol 1994",
+        ..FAMILY.about
+    },
+    packets: PacketProperties { format: &carillon_wire::status::CP, ..FAMILY.packets },
     parameters: config::LOCAL_PARAMETERS,
-    format: &carillon_wire::status::CP,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

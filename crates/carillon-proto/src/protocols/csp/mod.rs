@@ -5,7 +5,7 @@
 //!
 //! Source: Paul, Sabnani and Kristol (ICNP 1994), section 4. See `docs/protocols/csp.md`.
 
-use carillon_core::ProtocolEntry;
+use carillon_core::{About, PacketProperties, ProtocolEntry};
 use carillon_wire::status::Family;
 
 use super::snr::{Consolidation, FAMILY, Repairs, Rule, TransmitterState, build, config};
@@ -21,10 +21,13 @@ const RULE: Rule = Rule {
 /// The Consolidated Status Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "csp",
-    summary: "local exchanges report which messages all receivers of a region have; the source repairs all losses",
-    reference: "Paul, Sabnani and Kristol 1994",
+    about: About {
+        summary: "local exchanges report which messages all receivers of a region have; the source repairs all losses",
+        reference: "Paul, Sabnani and Kristol 1994",
+        ..FAMILY.about
+    },
+    packets: PacketProperties { format: &carillon_wire::status::CSP, ..FAMILY.packets },
     parameters: config::ADDRESSED_PARAMETERS,
-    format: &carillon_wire::status::CSP,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

@@ -5,7 +5,7 @@
 //!
 //! Source: Paul, Sabnani and Kristol (ICNP 1994), section 3. See `docs/protocols/dsp.md`.
 
-use carillon_core::ProtocolEntry;
+use carillon_core::{About, PacketProperties, ProtocolEntry};
 use carillon_wire::status::Family;
 
 use super::snr::{FAMILY, Repairs, Rule, TransmitterState, build, config};
@@ -21,10 +21,13 @@ const RULE: Rule = Rule {
 /// The Designated Status Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "dsp",
-    summary: "designated receivers of regions report their own state, and multicast repairs in their regions",
-    reference: "Paul, Sabnani and Kristol 1994",
+    about: About {
+        summary: "designated receivers of regions report their own state, and multicast repairs in their regions",
+        reference: "Paul, Sabnani and Kristol 1994",
+        ..FAMILY.about
+    },
+    packets: PacketProperties { format: &carillon_wire::status::DSP, ..FAMILY.packets },
     parameters: config::REPRESENTATIVE_PARAMETERS,
-    format: &carillon_wire::status::DSP,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

@@ -18,7 +18,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::erramilli_singh::HEADER_LEN;
 
 pub use peer::ErramilliSinghPeer;
@@ -26,22 +29,33 @@ pub use peer::ErramilliSinghPeer;
 /// Registry entry of the protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "erramilli-singh",
-    family: "receiver-driven, negative acknowledgment, implicit back window",
-    summary: "Erramilli and Singh: NAKs, status and sanity messages of idle senders, timed choke",
-    reference: "Segovia 1996, section 2.8",
+    about: About {
+        family: "receiver-driven, negative acknowledgment, implicit back window",
+        summary: "Erramilli and Singh: NAKs, status and sanity messages of idle senders, timed choke",
+        reference: "Segovia 1996, section 2.8",
+    },
     roles: &[Role::Peer],
-    order: Order::Source,
-    confirmed: true,
-    waits: false,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    format: &carillon_wire::erramilli_singh::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: false,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &carillon_wire::erramilli_singh::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(ErramilliSinghPeer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

@@ -11,7 +11,10 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, Parameter, ProtocolEntry, Role, States};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties, Parameter,
+    ProtocolEntry, Role, States, StudyProperties,
+};
 use carillon_wire::ff::HEADER_LEN;
 
 use super::pf::config::{BURST, DELIVERY_SETTINGS, HOST_SETTINGS, IPG, RTO_MIN, RTT, RTT_MAX, WINDOW};
@@ -23,14 +26,23 @@ pub use sender::FfSender;
 /// Registry entry of FF.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "ff",
-    family: "sender-driven, positive acknowledgment",
-    summary: "full feedback: every receiver acknowledges every packet, repairs go to all",
-    reference: "Pingali, Towsley and Kurose 1994, as in Barcellos and Ezhilchelvan 1998",
+    about: About {
+        family: "sender-driven, positive acknowledgment",
+        summary: "full feedback: every receiver acknowledges every packet, repairs go to all",
+        reference: "Pingali, Towsley and Kurose 1994, as in Barcellos and Ezhilchelvan 1998",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &carillon_wire::ff::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: &[
         WINDOW,
         IPG,
@@ -42,28 +54,33 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         RECEIVER_PAST_LIMIT,
         BURST,
     ],
-    // The remaining settings of PF concern polls.
-    delivery_settings: &[
-        DELIVERY_SETTINGS[0],
-        DELIVERY_SETTINGS[2],
-        DELIVERY_SETTINGS[3],
-        DELIVERY_SETTINGS[4],
-        ("backoff", "true"),
-    ],
-    host_settings: HOST_SETTINGS,
-    format: &carillon_wire::ff::FORMAT,
-    states: &[States {
-        of: "sender, for a message",
-        transitions: &[
-            ("[*]", "Waiting", "message offered"),
-            ("Waiting", "Sent", "window open / DATA to all"),
-            ("Sent", "Repeated", "timer / DATA to all"),
-            ("Repeated", "Repeated", "timer / DATA to all"),
-            ("Sent", "[*]", "all receivers have acknowledged it"),
-            ("Repeated", "[*]", "all receivers have acknowledged it, or are given up"),
-            ("Waiting", "[*]", "no receiver is left"),
+    settings: DefaultSettings {
+        // The remaining settings of PF concern polls.
+        delivery: &[
+            DELIVERY_SETTINGS[0],
+            DELIVERY_SETTINGS[2],
+            DELIVERY_SETTINGS[3],
+            DELIVERY_SETTINGS[4],
+            ("backoff", "true"),
         ],
-    }],
+        host: HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties {
+        states: &[States {
+            of: "sender, for a message",
+            transitions: &[
+                ("[*]", "Waiting", "message offered"),
+                ("Waiting", "Sent", "window open / DATA to all"),
+                ("Sent", "Repeated", "timer / DATA to all"),
+                ("Repeated", "Repeated", "timer / DATA to all"),
+                ("Sent", "[*]", "all receivers have acknowledged it"),
+                ("Repeated", "[*]", "all receivers have acknowledged it, or are given up"),
+                ("Waiting", "[*]", "no receiver is left"),
+            ],
+        }],
+        ..ProtocolEntry::PLAIN.study
+    },
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(FfReceiver::new(context, settings))),
         Role::Sender => Ok(Box::new(FfSender::new(context, settings))),

@@ -241,7 +241,7 @@ impl Part for FfSender {
         for (number, message) in (self.messages.start()..).zip(self.messages.iter()) {
             let turn = message.repeats.into();
             tell(ObservedState {
-                of: super::ENTRY.states[0].of,
+                of: super::ENTRY.study.states[0].of,
                 about: number,
                 state: message.state(),
                 turn,

@@ -16,7 +16,10 @@ mod receiver;
 mod sender;
 mod states;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DeliveryProperties, HeaderBytes, Order, PacketProperties, ProtocolEntry, Role,
+    StudyProperties,
+};
 use carillon_wire::alc::Identifiers;
 
 pub use receiver::FluteReceiver;
@@ -25,16 +28,28 @@ pub use sender::FluteSender;
 /// Entry of FLUTE.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "flute",
-    family: "best effort, without feedback",
-    summary: "File Delivery over Unidirectional Transport: a carousel of files with parity, in plain sessions",
-    reference: "RFC 6726",
+    about: About {
+        family: "best effort, without feedback",
+        summary: "File Delivery over Unidirectional Transport: a carousel of files with parity, in plain sessions",
+        reference: "RFC 6726",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Arrival,
-    confirmed: false,
-    waits: false,
-    header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
-    format: &carillon_wire::alc::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Arrival,
+        confirmed: false,
+        waits: false,
+        // A file that neither parity nor the carousel repairs is lost.
+        repairs: false,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    plain: Some(&plain::PLAIN),
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
+        format: &carillon_wire::alc::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(FluteSender::new(false, context, settings)?)),
         Role::Receiver => {
@@ -46,9 +61,5 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         }
         _ => Err(ConfigError::no_such_role(role)),
     },
-    plain: Some(&plain::PLAIN),
-    // A file that neither parity nor the carousel repairs is lost.
-    repairs: false,
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

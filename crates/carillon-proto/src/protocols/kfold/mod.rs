@@ -7,7 +7,10 @@ mod machines;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Kind, Order, Parameter, ProtocolEntry, Role, States};
+use carillon_core::{
+    About, ConfigError, DeliveryProperties, HeaderBytes, Kind, Order, PacketProperties, Parameter,
+    ProtocolEntry, Role, States, StudyProperties,
+};
 use carillon_wire::kfold::{FORMAT, HEADER_LEN};
 
 pub use machines::{KfoldReceiver, KfoldSender};
@@ -15,14 +18,24 @@ pub use machines::{KfoldReceiver, KfoldSender};
 /// Registry entry of k-fold repetition.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "kfold",
-    family: "best effort, without feedback",
-    summary: "every message several times, some time apart; a message that is lost each time stays lost",
-    reference: "Carillon's example",
+    about: About {
+        family: "best effort, without feedback",
+        summary: "every message several times, some time apart; a message that is lost each time stays lost",
+        reference: "Carillon's example",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: false,
-    waits: false,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: false,
+        waits: false,
+        repairs: false,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: &[
         Parameter {
             former: None,
@@ -39,17 +52,18 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             doc: "time from one packet to the next; more than nothing, or the network's queues lose what they cannot hold",
         },
     ],
-    format: &FORMAT,
-    repairs: false,
-    states: &[States {
-        of: "sender",
-        transitions: &[
-            ("[*]", "Idle", ""),
-            ("Idle", "Sending", "message offered"),
-            ("Sending", "Sending", "interval / DATA"),
-            ("Sending", "Idle", "interval / last DATA of the message"),
-        ],
-    }],
+    study: StudyProperties {
+        states: &[States {
+            of: "sender",
+            transitions: &[
+                ("[*]", "Idle", ""),
+                ("Idle", "Sending", "message offered"),
+                ("Sending", "Sending", "interval / DATA"),
+                ("Sending", "Idle", "interval / last DATA of the message"),
+            ],
+        }],
+        ..ProtocolEntry::PLAIN.study
+    },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(KfoldSender::new(context, settings))),
         Role::Receiver => Ok(Box::new(KfoldReceiver::new(context))),

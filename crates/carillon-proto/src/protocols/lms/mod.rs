@@ -19,7 +19,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::lms::HEADER_LEN;
 
 pub use receiver::LmsReceiver;
@@ -29,24 +32,32 @@ pub use sender::LmsSender;
 /// Registry entry of Light-weight Multicast Services.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "lms",
-    family: "receiver-driven, negative acknowledgment, local recovery with help of routers",
-    summary: "Light-weight Multicast Services: routers send each request to a replier and repairs down one branch",
-    reference: "Papadopoulos, Parulkar and Varghese 1998",
+    about: About {
+        family: "receiver-driven, negative acknowledgment, local recovery with help of routers",
+        summary: "Light-weight Multicast Services: routers send each request to a replier and repairs down one branch",
+        reference: "Papadopoulos, Parulkar and Varghese 1998",
+    },
     roles: &[Role::Sender, Role::Receiver, Role::Relay],
-    order: Order::Source,
-    confirmed: false,
-    waits: false,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    format: &carillon_wire::lms::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: false,
+        waits: false,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &carillon_wire::lms::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
+    settings: DefaultSettings { delivery: config::DELIVERY_SETTINGS, ..ProtocolEntry::PLAIN.settings },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(LmsSender::new(context, settings)?)),
         Role::Receiver => Ok(Box::new(LmsReceiver::new(context, settings)?)),
         Role::Relay => Ok(Box::new(LmsRelay::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 

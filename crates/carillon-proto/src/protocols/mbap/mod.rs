@@ -12,7 +12,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, Order, ProtocolEntry, Role, UnicastEquivalent};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, Order, PacketProperties, ProtocolEntry, Role,
+    StudyProperties, UnicastEquivalent,
+};
 use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
 use config::SenderConfig;
@@ -24,23 +27,38 @@ use crate::blocks::{AdaptiveWait, Recipients, SerialUnicast};
 /// Registry entry of multicast block acknowledgment.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "mbap",
-    family: "sender-driven, positive acknowledgment",
-    summary: "multicast block acknowledgment: windows of n messages, each acknowledged once by every receiver",
-    reference: "Segovia 1996, section 2.6",
+    about: About {
+        family: "sender-driven, positive acknowledgment",
+        summary: "multicast block acknowledgment: windows of n messages, each acknowledged once by every receiver",
+        reference: "Segovia 1996, section 2.6",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
-    format: &carillon_wire::mbap::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
+        format: &carillon_wire::mbap::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
-    unicast_equivalent: Some(UnicastEquivalent {
-        protocol: "bap",
-        ack_bytes: |settings| settings.size("ack_bytes").0,
-        window: |settings| settings.count("window"),
-    }),
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties {
+        unicast_equivalent: Some(UnicastEquivalent {
+            protocol: "bap",
+            ack_bytes: |settings| settings.size("ack_bytes").0,
+            window: |settings| settings.count("window"),
+        }),
+        states: states::STATES,
+        ..ProtocolEntry::PLAIN.study
+    },
     build: |role, context, settings| {
         // Receivers have no settings of their own, so the sender's checks cover them.
         let config = SenderConfig::new(context, settings)?;
@@ -50,16 +68,18 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             _ => Err(ConfigError::no_such_role(role)),
         }
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of unicast block acknowledgment, to one receiver after the other.
 pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "bap",
-    summary: "unicast equivalent of mbap: block acknowledgment to one receiver after the other",
-    reference: "Segovia 1996, sections 2.4 and 4.1",
-    unicast_equivalent: None,
+    about: About {
+        summary: "unicast equivalent of mbap: block acknowledgment to one receiver after the other",
+        reference: "Segovia 1996, sections 2.4 and 4.1",
+        ..ENTRY.about
+    },
+    study: StudyProperties { unicast_equivalent: None, ..ENTRY.study },
     build: |role, context, settings| match role {
         Role::Sender => {
             let config = SenderConfig::new(context, settings)?;

@@ -14,7 +14,8 @@ mod states;
 mod tests;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Machine, Order, ProtocolEntry, Role, UnicastEquivalent,
+    About, BuildContext, Config, ConfigError, DefaultSettings, DeliveryProperties, Machine, Order,
+    PacketProperties, ProtocolEntry, Role, StudyProperties, UnicastEquivalent,
 };
 use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
@@ -27,34 +28,47 @@ use crate::blocks::{AdaptiveWait, Addressed, Recipients, SerialUnicast};
 /// Registry entry of multicast stop-and-wait.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "msaw",
-    family: "sender-driven, positive acknowledgment",
-    summary: "multicast stop-and-wait: one message at a time, acknowledged by every receiver",
-    reference: "Segovia 1996, section 2.5",
+    about: About {
+        family: "sender-driven, positive acknowledgment",
+        summary: "multicast stop-and-wait: one message at a time, acknowledged by every receiver",
+        reference: "Segovia 1996, section 2.5",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
-    format: &carillon_wire::msaw::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
+        format: &carillon_wire::msaw::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    unicast_equivalent: Some(UnicastEquivalent {
-        protocol: "saw",
-        ack_bytes: |settings| settings.size("ack_bytes").0,
-        window: |_| 1,
-    }),
+    settings: DefaultSettings { delivery: config::DELIVERY_SETTINGS, ..ProtocolEntry::PLAIN.settings },
+    study: StudyProperties {
+        unicast_equivalent: Some(UnicastEquivalent {
+            protocol: "saw",
+            ack_bytes: |settings| settings.size("ack_bytes").0,
+            window: |_| 1,
+        }),
+        states: states::STATES,
+        ..ProtocolEntry::PLAIN.study
+    },
     build: |role, context, settings| build(role, context, settings, false),
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of unicast stop-and-wait, to one receiver after the other.
 pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "saw",
-    summary: "unicast equivalent of msaw: stop-and-wait to one receiver after the other",
-    reference: "Segovia 1996, sections 2.4 and 4.1",
-    states: &[states::ACK_SENDER],
-    unicast_equivalent: None,
+    about: About {
+        summary: "unicast equivalent of msaw: stop-and-wait to one receiver after the other",
+        reference: "Segovia 1996, sections 2.4 and 4.1",
+        ..ENTRY.about
+    },
+    study: StudyProperties { states: &[states::ACK_SENDER], unicast_equivalent: None, ..ENTRY.study },
     build: |role, context, settings| build(role, context, settings, true),
     ..ENTRY
 };

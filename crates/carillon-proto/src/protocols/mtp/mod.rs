@@ -23,7 +23,10 @@ mod tests;
 mod views;
 mod web;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::mtp::{FETCHED_LEN, HEADER_LEN, VIEW_LEN};
 
 pub use peer::MtpPeer;
@@ -31,41 +34,53 @@ pub use peer::MtpPeer;
 /// Registry entry of MTP.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "mtp",
-    family: "tokens of a master, unicast negative acknowledgment, total order",
-    summary: "Multicast Transport Protocol: a master orders messages by tokens and decides on each; it is not replaced",
-    reference: "Armstrong, Freier and Marzullo 1992 (RFC 1301)",
+    about: About {
+        family: "tokens of a master, unicast negative acknowledgment, total order",
+        summary: "Multicast Transport Protocol: a master orders messages by tokens and decides on each; it is not replaced",
+        reference: "Armstrong, Freier and Marzullo 1992 (RFC 1301)",
+    },
     roles: &[Role::Peer],
-    order: Order::Total,
-    confirmed: true,
-    records_losses: true,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN + producer::NUMBER_LEN),
-    format: &carillon_wire::mtp::FORMAT,
+    delivery: DeliveryProperties { order: Order::Total, confirmed: true, ..ProtocolEntry::PLAIN.delivery },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN + producer::NUMBER_LEN),
+        format: &carillon_wire::mtp::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { records_losses: true, states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, false)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of MTP-2.
 pub const MTP2_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "mtp-2",
-    summary: "MTP-2: like MTP, and a crashed master is replaced by election; streams with priorities",
-    reference: "Bormann et al. 1994, in Johnstone and Williams 1997, II.E.5; RFC 1301",
-    // An entry of the log that is fetched between views has a place and a source too.
-    header_bytes: |_| {
-        let data = HEADER_LEN + VIEW_LEN + producer::NUMBER_LEN;
-        HeaderBytes { data, max: data + FETCHED_LEN - producer::NUMBER_LEN }
+    about: About {
+        summary: "MTP-2: like MTP, and a crashed master is replaced by election; streams with priorities",
+        reference: "Bormann et al. 1994, in Johnstone and Williams 1997, II.E.5; RFC 1301",
+        ..ENTRY.about
+    },
+    packets: PacketProperties {
+        // An entry of the log that is fetched between views has a place and a source too.
+        header_bytes: |_| {
+            let data = HEADER_LEN + VIEW_LEN + producer::NUMBER_LEN;
+            HeaderBytes { data, max: data + FETCHED_LEN - producer::NUMBER_LEN }
+        },
+        ..ENTRY.packets
     },
     parameters: config::MTP2_PARAMETERS,
+    study: StudyProperties { states: states::MTP2_STATES, ..ENTRY.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(MtpPeer::new(context, settings, true)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::MTP2_STATES,
     ..ENTRY
 };

@@ -19,7 +19,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, SessionProperties, StudyProperties,
+};
 
 pub use files::{NormFileReceiver, NormFileSender};
 pub use receiver::NormReceiver;
@@ -28,24 +31,32 @@ pub use sender::NormSender;
 /// Registry entry of NACK-Oriented Reliable Multicast.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "norm",
-    family: "receiver-driven, negative acknowledgment, parity from the source",
-    summary: "NACK-Oriented Reliable Multicast: suppressed requests, repaired with parity symbols",
-    reference: "RFC 5740",
+    about: About {
+        family: "receiver-driven, negative acknowledgment, parity from the source",
+        summary: "NACK-Oriented Reliable Multicast: suppressed requests, repaired with parity symbols",
+        reference: "RFC 5740",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: false,
-    waits: false,
-    sender_hears_group: true,
-    header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
-    format: &carillon_wire::norm::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: false,
+        waits: false,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    session: SessionProperties { sender_hears_group: true, ..ProtocolEntry::PLAIN.session },
     plain: Some(&files::PLAIN),
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
+        format: &carillon_wire::norm::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
+    settings: DefaultSettings { delivery: config::DELIVERY_SETTINGS, ..ProtocolEntry::PLAIN.settings },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(NormSender::new(context, settings)?)),
         Role::Receiver => Ok(Box::new(NormReceiver::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

@@ -13,7 +13,10 @@ pub(crate) mod receiver;
 pub(crate) mod sender;
 pub(crate) mod states;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::pf::{HEADER_LEN, POLL_HEADER_LEN};
 
 pub use receiver::PfReceiver;
@@ -22,24 +25,35 @@ pub use sender::PfSender;
 /// Registry entry of polling feedback.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "pf",
-    family: "sender-driven, positive and negative acknowledgment by polls",
-    summary: "polling feedback: children are polled at a rate of responses that the parent can process",
-    reference: "Barcellos and Ezhilchelvan 1998",
+    about: About {
+        family: "sender-driven, positive and negative acknowledgment by polls",
+        summary: "polling feedback: children are polled at a rate of responses that the parent can process",
+        reference: "Barcellos and Ezhilchelvan 1998",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    header_bytes: |_| HEADER,
-    format: &carillon_wire::pf::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HEADER,
+        format: &carillon_wire::pf::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(PfReceiver::new(context, settings))),
         Role::Sender => Ok(Box::new(PfSender::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 

@@ -19,7 +19,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::pgm::DATA_HEADER_LEN;
 
 pub use receiver::PgmReceiver;
@@ -29,30 +32,38 @@ pub use source::PgmSource;
 /// Registry entry of Pragmatic General Multicast.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "pgm",
-    family: "receiver-driven, negative acknowledgment, repair by the source with the help of routers",
-    summary: "Pragmatic General Multicast: routers merge requests and send repairs to the requesters only",
-    reference: "RFC 3208",
-    roles: &[Role::Sender, Role::Receiver, Role::Relay],
-    order: Order::Source,
-    confirmed: false,
-    waits: false,
-    header_bytes: |settings| HeaderBytes {
-        data: DATA_HEADER_LEN,
-        max: match settings.choice("parity") {
-            "none" => DATA_HEADER_LEN,
-            _ => DATA_HEADER_LEN + parity::OVERHEAD,
-        },
+    about: About {
+        family: "receiver-driven, negative acknowledgment, repair by the source with the help of routers",
+        summary: "Pragmatic General Multicast: routers merge requests and send repairs to the requesters only",
+        reference: "RFC 3208",
     },
-    format: &carillon_wire::pgm::FORMAT,
+    roles: &[Role::Sender, Role::Receiver, Role::Relay],
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: false,
+        waits: false,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    plain: Some(&plain::PLAIN),
+    packets: PacketProperties {
+        header_bytes: |settings| HeaderBytes {
+            data: DATA_HEADER_LEN,
+            max: match settings.choice("parity") {
+                "none" => DATA_HEADER_LEN,
+                _ => DATA_HEADER_LEN + parity::OVERHEAD,
+            },
+        },
+        format: &carillon_wire::pgm::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
+    settings: DefaultSettings { delivery: config::DELIVERY_SETTINGS, ..ProtocolEntry::PLAIN.settings },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(PgmSource::new(context, settings)?)),
         Role::Receiver => Ok(Box::new(PgmReceiver::new(context, settings)?)),
         Role::Relay => Ok(Box::new(PgmRelay::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    plain: Some(&plain::PLAIN),
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

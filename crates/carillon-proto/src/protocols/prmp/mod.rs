@@ -12,7 +12,10 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, Helpers, Order, Parameter, ProtocolEntry, Role, States, joined};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, Helpers, Order, PacketProperties, Parameter,
+    ProtocolEntry, Role, States, StudyProperties, joined,
+};
 
 use super::pf;
 use super::pf::config::{DELIVERY_SETTINGS, HOST_SETTINGS, PARAMETERS};
@@ -23,25 +26,36 @@ pub use sender::PrmpSender;
 /// Registry entry of polling feedback over a tree.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "prmp",
-    family: "sender-driven, acknowledgment by polls along a tree",
-    summary: "polling feedback over many levels: each inner node polls its children and repairs for them",
-    reference: "Barcellos and Ezhilchelvan 1998, sections 1 and 5",
+    about: About {
+        family: "sender-driven, acknowledgment by polls along a tree",
+        summary: "polling feedback over many levels: each inner node polls its children and repairs for them",
+        reference: "Barcellos and Ezhilchelvan 1998, sections 1 and 5",
+    },
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    // Hop by hop, a message is sent once to each child, and only the first of these packets counts as its original.
-    marks_originals: false,
     helpers: Helpers::Optional,
-    header_bytes: |_| pf::HEADER,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| pf::HEADER,
+        format: &carillon_wire::pf::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: &joined::<_, { PARAMETERS.len() + 3 }>(&[PARAMETERS, &[DATA, RELIABILITY, HELPER_TIMEOUT]]),
-    delivery_settings: &joined::<_, { DELIVERY_SETTINGS.len() + 1 }>(&[
-        DELIVERY_SETTINGS,
-        &[("data", "root")],
-    ]),
-    host_settings: HOST_SETTINGS,
-    format: &carillon_wire::pf::FORMAT,
-    states: &[States { of: "sender, for a message", transitions: pf::ENTRY.states[0].transitions }],
+    settings: DefaultSettings {
+        delivery: &joined::<_, { DELIVERY_SETTINGS.len() + 1 }>(&[DELIVERY_SETTINGS, &[("data", "root")]]),
+        host: HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties {
+        // Hop by hop, a message is sent once to each child, and only the first of these packets counts as its original.
+        marks_originals: false,
+        states: &[States { of: "sender, for a message", transitions: pf::ENTRY.study.states[0].transitions }],
+        ..ProtocolEntry::PLAIN.study
+    },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(PrmpSender::new(context, settings)?)),
         Role::Receiver | Role::Helper => Ok(Box::new(PrmpNode::new(role, context, settings)?)),

@@ -64,7 +64,7 @@ impl Part for PrmpSender {
         let messages = self.branch.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
             tell(ObservedState {
-                of: super::ENTRY.states[0].of,
+                of: super::ENTRY.study.states[0].of,
                 about: number,
                 state: message.state(),
                 turn: 0,

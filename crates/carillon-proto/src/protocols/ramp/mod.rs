@@ -22,7 +22,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::ramp::HEADER_LEN;
 
 pub use receiver::RampReceiver;
@@ -31,23 +34,34 @@ pub use sender::RampSender;
 /// Registry entry of the Reliable Adaptive Multicast Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "ramp",
-    family: "receiver-driven requests, acknowledgment for each burst or Idles both ways",
-    summary: "Reliable Adaptive Multicast Protocol: requests, repairs by unicast or multicast, burst and idle mode",
-    reference: "Braudes and Zabele 1993 (RFC 1458); Koifman and Zabele 1996, as in Johnstone 1997",
+    about: About {
+        family: "receiver-driven requests, acknowledgment for each burst or Idles both ways",
+        summary: "Reliable Adaptive Multicast Protocol: requests, repairs by unicast or multicast, burst and idle mode",
+        reference: "Braudes and Zabele 1993 (RFC 1458); Koifman and Zabele 1996, as in Johnstone 1997",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    format: &carillon_wire::ramp::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &carillon_wire::ramp::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(RampSender::new(context, settings)?)),
         Role::Receiver => Ok(Box::new(RampReceiver::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

@@ -388,7 +388,7 @@ impl Part for RampReceiver {
             ChannelState::Doubtful => "Doubtful",
             ChannelState::Closed => "Closed",
         };
-        tell(ObservedState { of: super::ENTRY.states[1].of, about: 0, state, turn: 0 });
+        tell(ObservedState { of: super::ENTRY.study.states[1].of, about: 0, state, turn: 0 });
     }
 }
 

@@ -482,7 +482,7 @@ impl Part for RampSender {
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (index, channel) in self.channels.iter() {
             let about = self.members.node(index).0.into();
-            let of = super::ENTRY.states[0].of;
+            let of = super::ENTRY.study.states[0].of;
             if let Some(state) = channel.state() {
                 tell(ObservedState { of, about, state, turn: 0 });
             }

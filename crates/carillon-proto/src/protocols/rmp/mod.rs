@@ -23,7 +23,10 @@ mod states;
 mod tests;
 mod token;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::rmp::{DATA_HEADER_LEN, REPAIR_HEADER_LEN};
 
 pub use peer::Peer;
@@ -31,23 +34,34 @@ pub use peer::Peer;
 /// Reliable Multicast Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "rmp",
-    family: "rotating token site, acknowledgments with timestamps, negative acknowledgments",
-    summary: "total order after sending by a rotating token; quality of service per message",
-    reference: "Whetten, Montgomery and Kaplan 1995; Montgomery 1994",
+    about: About {
+        family: "rotating token site, acknowledgments with timestamps, negative acknowledgments",
+        summary: "total order after sending by a rotating token; quality of service per message",
+        reference: "Whetten, Montgomery and Kaplan 1995; Montgomery 1994",
+    },
     roles: &[Role::Peer],
-    order: Order::Total,
-    confirmed: true,
-    waits: true,
-    // A repair carries the slot with the message.
-    header_bytes: |_| HeaderBytes { data: DATA_HEADER_LEN, max: REPAIR_HEADER_LEN },
-    format: &carillon_wire::rmp::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Total,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        // A repair carries the slot with the message.
+        header_bytes: |_| HeaderBytes { data: DATA_HEADER_LEN, max: REPAIR_HEADER_LEN },
+        format: &carillon_wire::rmp::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(Peer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

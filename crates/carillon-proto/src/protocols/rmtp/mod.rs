@@ -17,7 +17,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Helpers, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::rmtp::HEADER_LEN;
 
 pub use node::RmtpNode;
@@ -26,24 +29,35 @@ pub use sender::RmtpSender;
 /// Registry entry of the Reliable Multicast Transport Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "rmtp",
-    family: "periodic acknowledgment along a tree, designated receivers repair",
-    summary: "Reliable Multicast Transport Protocol: designated receivers collect status and repair their regions",
-    reference: "Paul, Sabnani, Lin and Bhattacharyya 1997",
+    about: About {
+        family: "periodic acknowledgment along a tree, designated receivers repair",
+        summary: "Reliable Multicast Transport Protocol: designated receivers collect status and repair their regions",
+        reference: "Paul, Sabnani, Lin and Bhattacharyya 1997",
+    },
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
     helpers: Helpers::Optional,
-    format: &carillon_wire::rmtp::FORMAT,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        format: &carillon_wire::rmtp::FORMAT,
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(RmtpSender::new(context, settings)?)),
         Role::Receiver | Role::Helper => Ok(Box::new(RmtpNode::new(role, context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

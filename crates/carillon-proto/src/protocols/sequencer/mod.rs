@@ -19,7 +19,10 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::sequencer::HEADER_LEN;
 
 pub use peer::SequencerPeer;
@@ -27,22 +30,33 @@ pub use peer::SequencerPeer;
 /// Registry entry of the sequencer protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "sequencer",
-    family: "sequencer, negative and piggybacked positive acknowledgment, total order",
-    summary: "one member orders all messages; acknowledgments ride on messages; a crashed sequencer is replaced",
-    reference: "Kaashoek et al. 1989, in Segovia 1996, 2.7",
+    about: About {
+        family: "sequencer, negative and piggybacked positive acknowledgment, total order",
+        summary: "one member orders all messages; acknowledgments ride on messages; a crashed sequencer is replaced",
+        reference: "Kaashoek et al. 1989, in Segovia 1996, 2.7",
+    },
     roles: &[Role::Peer],
-    order: Order::Total,
-    confirmed: true,
-    waits: true,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    format: &carillon_wire::sequencer::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Total,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &carillon_wire::sequencer::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SequencerPeer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

@@ -20,7 +20,8 @@ mod sender;
 mod tests;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, HeaderBytes, Helpers, Machine, Order, ProtocolEntry, Role, States,
+    About, BuildContext, Config, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Helpers,
+    Machine, Order, PacketProperties, ProtocolEntry, Role, SessionProperties, States, StudyProperties,
 };
 use carillon_wire::status::{Family, HEADER_LEN};
 
@@ -40,30 +41,45 @@ const RULE: Rule = Rule {
 /// Registry entry of SNR.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "snr",
-    summary: "source and receivers exchange their complete state periodically; selective repeat by it",
-    reference: "Netravali, Roome and Sabnani 1990; Paul, Sabnani and Kristol 1994",
+    about: About {
+        summary: "source and receivers exchange their complete state periodically; selective repeat by it",
+        reference: "Netravali, Roome and Sabnani 1990; Paul, Sabnani and Kristol 1994",
+        ..FAMILY.about
+    },
     roles: &[Role::Sender, Role::Receiver],
     helpers: Helpers::None,
+    packets: PacketProperties { format: &carillon_wire::status::SNR, ..FAMILY.packets },
     parameters: config::PARAMETERS,
-    format: &carillon_wire::status::SNR,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };
 
 /// Fields that the entries of the family have in common.
 pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
-    family: "sender-driven, periodic complete state",
+    about: About { family: "sender-driven, periodic complete state", ..ProtocolEntry::PLAIN.about },
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    many_sources: Some(carillon_wire::envelope::association_of),
     helpers: Helpers::Optional,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    session: SessionProperties {
+        many_sources: Some(carillon_wire::envelope::association_of),
+        ..ProtocolEntry::PLAIN.session
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::LOCAL_PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
-    states: STATES,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: STATES, ..ProtocolEntry::PLAIN.study },
     ..ProtocolEntry::PLAIN
 };
 

@@ -21,7 +21,10 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, StudyProperties,
+};
 use carillon_wire::srm::HEADER_LEN;
 
 pub use peer::SrmPeer;
@@ -29,22 +32,33 @@ pub use peer::SrmPeer;
 /// Registry entry of Scalable Reliable Multicast.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "srm",
-    family: "receiver-initiated, requests and repairs to the group, suppressed by random timers",
-    summary: "Scalable Reliable Multicast: any member repairs, without help from routers",
-    reference: "Floyd, Jacobson, Liu, McCanne and Zhang 1997; ns-2.35",
+    about: About {
+        family: "receiver-initiated, requests and repairs to the group, suppressed by random timers",
+        summary: "Scalable Reliable Multicast: any member repairs, without help from routers",
+        reference: "Floyd, Jacobson, Liu, McCanne and Zhang 1997; ns-2.35",
+    },
     roles: &[Role::Peer],
-    order: Order::Source,
-    confirmed: false,
-    waits: true,
-    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    format: &carillon_wire::srm::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: false,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    packets: PacketProperties {
+        header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+        format: &carillon_wire::srm::FORMAT,
+        ..ProtocolEntry::PLAIN.packets
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SrmPeer::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };

@@ -21,7 +21,10 @@ mod tag;
 mod tests;
 mod wait;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, Order, ProtocolEntry, RawIp, Role};
+use carillon_core::{
+    About, BuildContext, Config, ConfigError, DefaultSettings, DeliveryProperties, Machine, Order,
+    PacketProperties, ProtocolEntry, RawIp, Role, SessionProperties, StudyProperties,
+};
 
 pub use receiver::XtpReceiver;
 pub use sender::XtpSender;
@@ -29,46 +32,66 @@ pub use sender::XtpSender;
 /// Registry entry of the Xpress Transport Protocol.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "xtp",
-    family: "sender-driven, status on request, go-back-N or selective",
-    summary: "Xpress Transport Protocol 4.0: a byte stream; receivers report status on request, and gaps at once",
-    reference: "XTP Forum 1995, as in Johnstone and Williams 1997",
+    about: About {
+        family: "sender-driven, status on request, go-back-N or selective",
+        summary: "Xpress Transport Protocol 4.0: a byte stream; receivers report status on request, and gaps at once",
+        reference: "XTP Forum 1995, as in Johnstone and Williams 1997",
+    },
     roles: &[Role::Sender, Role::Receiver],
-    order: Order::Source,
-    confirmed: true,
-    waits: true,
-    many_sources: Some(carillon_wire::xtp::association_of),
-    header_bytes: config::header_bytes,
-    format: &carillon_wire::xtp::FORMAT,
+    delivery: DeliveryProperties {
+        order: Order::Source,
+        confirmed: true,
+        waits: true,
+        ..ProtocolEntry::PLAIN.delivery
+    },
+    session: SessionProperties {
+        many_sources: Some(carillon_wire::xtp::association_of),
+        ..ProtocolEntry::PLAIN.session
+    },
+    packets: PacketProperties {
+        header_bytes: config::header_bytes,
+        format: &carillon_wire::xtp::FORMAT,
+        raw_ip: Some(RawIp {
+            protocol: carillon_wire::xtp::IP_PROTOCOL,
+            carries: carillon_wire::xtp::is_packet,
+        }),
+    },
     parameters: config::PARAMETERS,
-    delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: config::HOST_SETTINGS,
-    raw_ip: Some(RawIp { protocol: carillon_wire::xtp::IP_PROTOCOL, carries: carillon_wire::xtp::is_packet }),
-    timers: &["wtimer", "ctimeout"],
+    settings: DefaultSettings {
+        delivery: config::DELIVERY_SETTINGS,
+        host: config::HOST_SETTINGS,
+        ..ProtocolEntry::PLAIN.settings
+    },
+    study: StudyProperties {
+        timers: &["wtimer", "ctimeout"],
+        states: states::STATES,
+        ..ProtocolEntry::PLAIN.study
+    },
     build: |role, context, settings| build(role, context, settings, true),
-    states: states::STATES,
     ..ProtocolEntry::PLAIN
 };
 
 /// Registry entry of XTP datagrams without acknowledgment. It is separate because its guarantee is weaker.
 pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "xtp-datagram",
-    family: "best effort, without feedback",
-    summary: "datagrams of the Xpress Transport Protocol: FIRST with a message, no association, no feedback",
-    confirmed: false,
-    waits: false,
-    many_sources: None,
-    header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
+    about: About {
+        family: "best effort, without feedback",
+        summary: "datagrams of the Xpress Transport Protocol: FIRST with a message, no association, no feedback",
+        ..ENTRY.about
+    },
+    delivery: DeliveryProperties { confirmed: false, waits: false, repairs: false, ..ENTRY.delivery },
+    session: SessionProperties { many_sources: None, ..ENTRY.session },
+    packets: PacketProperties {
+        header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
+        ..ENTRY.packets
+    },
     parameters: &config::DATAGRAM_PARAMETERS,
-    // Without feedback, a fixed rate is the only congestion control.
-    delivery_settings: &[
-        ("maxdata", "65535"),
-        ("calls", "256"),
-        ("rate", "10 Mbit/s"),
-        ("burst", "3000 byte"),
-    ],
-    repairs: false,
-    states: &[],
-    timers: &[],
+    settings: DefaultSettings {
+        // Without feedback, a fixed rate is the only congestion control.
+        delivery: &[("maxdata", "65535"), ("calls", "256"), ("rate", "10 Mbit/s"), ("burst", "3000 byte")],
+        ..ENTRY.settings
+    },
+    study: StudyProperties { states: &[], timers: &[], ..ENTRY.study },
     build: |role, context, settings| build(role, context, &single::as_xtp(settings), false),
     ..ENTRY
 };

@@ -99,7 +99,7 @@ impl ReceiverSession {
     ) -> Option<Box<dyn Machine>> {
         let named = |entry: &&&'static ProtocolEntry| entry.name == &*invite.protocol;
         let entry = self.config.protocols.iter().find(named)?;
-        let overheard_with = entry.overheard_with?;
+        let overheard_with = entry.session.overheard_with?;
         // The limits of a session that is joined hold here too.
         if self.too_long(invite).is_some() || invite.max_payload > self.config.receive_buffer {
             return None;

@@ -51,7 +51,7 @@ impl Sender for SenderSession {
     fn withhold(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let message = self.offer_by(now, payload, |sender, now, payload| sender.withhold(now, payload))?;
         // The message counts as sent, although it is not transmitted.
-        self.watching.pulse.sent += u64::from(self.config.protocol.overheard_with.is_some());
+        self.watching.pulse.sent += u64::from(self.config.protocol.session.overheard_with.is_some());
         Ok(message)
     }
 

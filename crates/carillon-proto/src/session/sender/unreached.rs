@@ -41,7 +41,7 @@ impl SenderSession {
 
     /// Bytes of the longest datagram that a message makes.
     pub(super) fn longest_datagram(&self) -> usize {
-        let headers = (self.config.protocol.header_bytes)(&self.config.config).max;
+        let headers = (self.config.protocol.packets.header_bytes)(&self.config.config).max;
         self.sending.max_payload as usize + headers
     }
 

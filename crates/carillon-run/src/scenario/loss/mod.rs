@@ -260,7 +260,7 @@ impl<'a> Section<'a> {
     fn count(&self, protocol: &ProtocolEntry) -> Result<PacketCount, ScenarioError> {
         match self.loss.counts.unwrap_or(Counts::Messages) {
             Counts::Packets => Ok(PacketCount::Packets),
-            Counts::Messages if protocol.marks_originals => Ok(PacketCount::Messages),
+            Counts::Messages if protocol.study.marks_originals => Ok(PacketCount::Messages),
             Counts::Messages => {
                 let what = format!(
                     "= \"messages\" needs to know first transmissions, which \"{}\" does not mark: give \"packets\"",

@@ -111,7 +111,8 @@ fn further_section_changes_no_fate_of_another() {
     let all = |sections: &[&str]| {
         let text = sections.concat();
         let scenario = tree(&text).unwrap_or_else(|error| panic!("{error}"));
-        let protocol = carillon_proto::REGISTRY.iter().find(|entry| !entry.repairs).expect("a protocol");
+        let protocol =
+            carillon_proto::REGISTRY.iter().find(|entry| !entry.delivery.repairs).expect("a protocol");
         let config = carillon_core::Config::defaults(protocol.parameters);
         let scenario = Scenario { protocol, config, ..scenario };
         let run =

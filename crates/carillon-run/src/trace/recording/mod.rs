@@ -80,9 +80,9 @@ impl Recording {
         let protocol = scenario.protocol;
         let receivers = scenario.receiving().len();
         let plural = if receivers == 1 { "" } else { "s" };
-        let mut recording = Recording::new(RecordedNetwork::of(scenario), protocol.format, limit);
+        let mut recording = Recording::new(RecordedNetwork::of(scenario), protocol.packets.format, limit);
         if let Some(frames) = &mut recording.frames {
-            frames.marks_originals = protocol.marks_originals;
+            frames.marks_originals = protocol.study.marks_originals;
         }
         recording.titled(format!("{}, {receivers} receiver{plural}", protocol.name), protocol.name)
     }

@@ -110,7 +110,7 @@ fn frames_start_and_arrive_as_queue_rate_and_latency_say() {
     let nodes = (0..3).map(|id| RecordedNode { id, role: NodeRole::Node, name: None }).collect();
     let recorded = |a, b| RecordedLink { a, b, rate: None, latency_ns: None };
     let network = RecordedNetwork::new(NetworkKind::Graph, nodes, vec![recorded(0, 1), recorded(2, 1)]);
-    let mut recording = Recording::new(network, entry("ff").format, 100);
+    let mut recording = Recording::new(network, entry("ff").packets.format, 100);
 
     let header = 972 - carillon_wire::ff::HEADER_LEN;
     for (at, seq) in [(0, 5), (0, 6), (0, 7), (50, 8)] {
@@ -202,7 +202,7 @@ fn each_event_fills_its_columns_and_no_other() {
         (Event::LossFound { source: None, message: MessageId(1 << 40) }, "loss_found - - - - -"),
     ];
     let network = RecordedNetwork::new(NetworkKind::Real, Vec::new(), Vec::new());
-    let mut recording = Recording::new(network, entry("pgm").format, 100);
+    let mut recording = Recording::new(network, entry("pgm").packets.format, 100);
     for (nanos, (event, _)) in (10..).zip(&events) {
         recording.event(Time::from_nanos(nanos), NodeId(9), event);
         // The names are those of the JSON trace.
@@ -228,7 +228,7 @@ fn each_event_fills_its_columns_and_no_other() {
 fn header_describes_the_run() {
     let network = RecordedNetwork::new(NetworkKind::Lan, Vec::new(), Vec::new());
     let mut recording =
-        Recording::new(network, entry("pgm").format, 2).titled("a \"title\"".to_owned(), "pgm");
+        Recording::new(network, entry("pgm").packets.format, 2).titled("a \"title\"".to_owned(), "pgm");
     for nanos in [5, 9, 11] {
         recording.event(Time::from_nanos(nanos), NodeId(0), &Event::FrameDiscarded);
     }
@@ -249,7 +249,7 @@ fn header_describes_the_run() {
 #[test]
 fn damaged_files_are_refused_with_the_reason() {
     let network = RecordedNetwork::new(NetworkKind::Lan, Vec::new(), Vec::new());
-    let mut recording = Recording::new(network, entry("pgm").format, 2);
+    let mut recording = Recording::new(network, entry("pgm").packets.format, 2);
     recording.event(Time::ZERO, NodeId(0), &Event::FrameDiscarded);
     let whole = recording.to_bytes(&Description::default());
     let reason = |bytes: &[u8]| check(bytes).map(|_| ()).map_err(|error| error.to_string());
@@ -333,10 +333,11 @@ fn json_trace_becomes_the_recording_of_its_run() {
     let mut recording = Recording::of(&run.scenario, 100_000);
     simulate(run, &mut recording, &mut Unsupervised).unwrap().unwrap();
     let mut json = Vec::new();
-    let mut lines = crate::trace::JsonLines::new(&mut json).naming_frames(run.scenario.protocol.format);
+    let mut lines =
+        crate::trace::JsonLines::new(&mut json).naming_frames(run.scenario.protocol.packets.format);
     simulate(run, &mut lines, &mut Unsupervised).unwrap().unwrap();
     lines.finish().unwrap();
-    let mut import = JsonImport::new(run.scenario.protocol.format.kinds_by_name(), 100_000);
+    let mut import = JsonImport::new(run.scenario.protocol.packets.format.kinds_by_name(), 100_000);
     for line in String::from_utf8(json).unwrap().lines() {
         import.line(line).unwrap();
     }
@@ -413,7 +414,7 @@ fn tables_have_declared_states_and_timers_before_their_deadline() {
     let bytes = recording.to_bytes(&Description::default());
     check(&bytes).unwrap();
     let strings = Read::new(&bytes).header["strings"].clone();
-    let declared = &entry("pgm").states[0];
+    let declared = &entry("pgm").study.states[0];
 
     let mut open: BTreeMap<[u64; 2], String> = BTreeMap::new();
     let states = table(&bytes, "states");
@@ -446,7 +447,7 @@ fn tables_have_declared_states_and_timers_before_their_deadline() {
 #[test]
 fn full_tables_truncate_the_recording() {
     let network = RecordedNetwork::new(NetworkKind::Star, Vec::new(), Vec::new());
-    let mut recording = Recording::new(network, entry("ff").format, 3);
+    let mut recording = Recording::new(network, entry("ff").packets.format, 3);
     let idle = carillon_sim::Crashed;
     for at in 0..4 {
         assert!(!recording.is_truncated(), "{at}");

@@ -57,7 +57,7 @@ fn every_node_is_a_peer() {
 
 #[test]
 fn delivery_settings_are_settings() {
-    assert_eq!(refusal(ENTRY.delivery_settings, 3), None);
+    assert_eq!(refusal(ENTRY.settings.delivery, 3), None);
 }
 
 #[test]

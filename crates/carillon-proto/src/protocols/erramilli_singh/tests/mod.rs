@@ -46,7 +46,7 @@ fn every_node_is_a_peer() {
 #[test]
 fn delivery_settings_are_settings() {
     let mut config = Config::defaults(ENTRY.parameters);
-    for (key, value) in ENTRY.delivery_settings {
+    for (key, value) in ENTRY.settings.delivery {
         config.set(ENTRY.parameters, key, value).unwrap();
     }
     assert!(ErramilliSinghPeer::new(&context(0, false), &config).is_ok());

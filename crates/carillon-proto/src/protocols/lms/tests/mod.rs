@@ -30,7 +30,7 @@ fn there_are_no_peers() {
 
 #[test]
 fn delivery_settings_are_settings() {
-    assert_eq!(refusal(ENTRY.delivery_settings), None);
+    assert_eq!(refusal(ENTRY.settings.delivery), None);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn context(node: NodeId, memory: usize) -> BuildContext {
 
 fn config(settings: &[(&str, &str)]) -> Config {
     let mut config = Config::defaults(ENTRY.parameters);
-    for (key, value) in ENTRY.delivery_settings.iter().chain(PLAIN.settings).chain(settings) {
+    for (key, value) in ENTRY.settings.delivery.iter().chain(PLAIN.settings).chain(settings) {
         config.set(ENTRY.parameters, key, value).expect("a setting");
     }
     config

@@ -36,7 +36,7 @@ fn group_size_is_limited_by_rank_set() {
 #[test]
 fn delivery_settings_are_settings() {
     let mut config = Config::defaults(ENTRY.parameters);
-    for (key, value) in ENTRY.delivery_settings {
+    for (key, value) in ENTRY.settings.delivery {
         config.set(ENTRY.parameters, key, value).unwrap();
     }
     assert!(SequencerPeer::new(&context(0, false), &config).is_ok());
