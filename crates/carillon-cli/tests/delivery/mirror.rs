@@ -32,7 +32,7 @@ pub fn change(root: &Path, out: Option<&Path>, rng: &mut Rng, steps: u64) {
     for _ in 0..steps {
         let path = root.join(NAMES[rng.below(NAMES.len() as u64) as usize]);
         for above in path.ancestors().skip(1).take_while(|above| *above != root) {
-            if above.is_symlink() || above.is_file() {
+            if above.is_symlink() || (above.exists() && !above.is_dir()) {
                 remove(above);
             }
         }

@@ -129,7 +129,8 @@ mod linux {
 
         /// Sets extended attributes and ACLs, and removes others of the kinds that archives have.
         pub fn set_attributes(&mut self, class: &Class, accepts: Accepted, losses: &mut Losses) {
-            if !matches!(self.kind, Attributed::File | Attributed::Directory) {
+            // FIFOs and devices may have an ACL, and inherit one.
+            if self.kind == Attributed::Link {
                 return;
             }
             let found = read_attributes(&self.path, &mut Vec::new());
