@@ -91,6 +91,7 @@ define("bytes", "session.attached", "Attached")
 define("uint64", "session.cookie", "Cookie", base.HEX)
 define("bytes", "session.job", "Job")
 define("none", "session.asks", "Asks for holdings")
+define("string", "session.job_name", "Job name")
 define("bytes", "session.list", "List")
 define("uint32", "session.question", "Question", base.DEC)
 define("uint32", "session.answer_len", "Bytes of the answer", base.DEC)
@@ -367,6 +368,10 @@ function session.INVITE(c)
     [5] = function(len)
       if len ~= 0 then wrong("a question has no bytes") end
       c.tree:add(field["session.asks"])
+    end,
+    [6] = function(len)
+      if len == 0 or len > 64 then wrong("a job name has 1 to 64 bytes") end
+      c:words_of(len, "session.job_name")
     end,
   })
   return string.format("%s from %s, %s%s", state, quoted(sender), protocol, aside(reason))

@@ -104,6 +104,8 @@ pub struct ReceiveOptions {
     pub sync: bool,
     /// Lets senders delete files of the directory that they do not have (`send --delete`).
     pub allow_delete: bool,
+    /// Names of the jobs to take part in (`send --job`); empty means any job, also one without a name.
+    pub jobs: BTreeSet<String>,
     /// Part of archives that is accepted (`send --archive`).
     pub allow_archive: Accepted,
     /// Sends nothing, and accepts senders that do not wait for receivers
@@ -133,6 +135,7 @@ impl Default for ReceiveOptions {
             finish: None,
             sync: false,
             allow_delete: false,
+            jobs: BTreeSet::new(),
             allow_archive: Accepted::Nothing,
             one_way: false,
             returning: None,
@@ -269,6 +272,7 @@ impl ReceiveOptions {
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;
         config.from.clone_from(&self.from);
+        config.jobs.clone_from(&self.jobs);
         config.silent = self.one_way;
         config.returning = self.returning.clone();
         let process = self.process.map_or_else(random, Ok)?;

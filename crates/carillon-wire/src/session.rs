@@ -175,6 +175,7 @@
 //! the application's attachment of a JOIN (1 to 288 bytes), type 3 the cookie of the CHALLENGE that a JOIN answers (8
 //! bytes), and type 4 the receiver behind a JOIN ([`Origin`], 17 bytes). Type 5 of an INVITE (no bytes) says that the
 //! sender asks for holdings, and of a JOIN (16 bytes) that the receiver answers, and which list it knows ([`ListId`]).
+//! Type 6 is the name of an INVITE's job (1 to 64 bytes).
 
 use carillon_core::AssociationId;
 

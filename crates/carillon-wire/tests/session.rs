@@ -41,6 +41,7 @@ fn golden(body: Body<'_>, bytes: &str, display: &str) {
     // Offset at which an extension of a JOIN begins and a JOIN without one ends.
     let whole = match body {
         Body::Join { list: Some(_), .. } => Some(emitted.len() - 3 - 16),
+        Body::Invite(Invite { job_name: Some(name), .. }) => Some(emitted.len() - 3 - name.len()),
         Body::Invite(Invite { asks: true, .. }) => Some(emitted.len() - 3),
         Body::Join { origin: Some(_), .. } => Some(emitted.len() - 3 - 17),
         Body::Invite(Invite { job: Some(_), .. }) => Some(emitted.len() - 3 - 16),
@@ -82,6 +83,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             reason: Text::default(),
             job: None,
             asks: false,
+            job_name: None,
         }),
         "ca030001 01020304  OPENING 03 737263  01 04 00 00 00000578 0007 01f4 0000 0000 6d626170 6b3d310a773d32",
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
@@ -99,6 +101,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             reason: Text::default(),
             job: None,
             asks: false,
+            job_name: None,
         }),
         "ca030001 01020304  OPENING 01 73  00 04 00 00 000022e9 0000 01f4 230c 04e4 6d626170",
         "session a16909060 invite gathering from \"s\" protocol mbap max payload 8937 progress 500 ms \
@@ -258,6 +261,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             reason: Text::default(),
             job: Some(JobId([0xab; 16])),
             asks: false,
+            job_name: None,
         }),
         "ca030001 01020304  OPENING 01 73  00 04 00 00 00000578 0000 01f4 0000 0000 6d626170 \
          01 0010 abababababababababababababababab",
@@ -277,9 +281,28 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
             reason: Text::default(),
             job: None,
             asks: true,
+            job_name: None,
         }),
         "ca030001 01020304  OPENING 01 73  00 04 00 00 00000578 0000 01f4 0000 0000 6d626170 05 0000",
         "session a16909060 invite gathering from \"s\" protocol mbap max payload 1400 progress 500 ms asks",
+    );
+    check(
+        Body::Invite(Invite {
+            state: State::Gathering,
+            max_payload: 1400,
+            progress_interval: 500,
+            relays: false,
+            sizes: DatagramSizes::default(),
+            protocol: Name::new("mbap").unwrap(),
+            sender: Name::new("s").unwrap(),
+            settings: Settings::default(),
+            reason: Text::default(),
+            job: None,
+            asks: false,
+            job_name: Name::new("é"),
+        }),
+        "ca030001 01020304  OPENING 01 73  00 04 00 00 00000578 0000 01f4 0000 0000 6d626170 06 0002 c3a9",
+        "session a16909060 invite gathering from \"s\" protocol mbap max payload 1400 progress 500 ms job name \"é\"",
     );
     check(
         Body::Join {
@@ -464,6 +487,7 @@ fn fields_with_impossible_values_are_named() {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     }));
     let with = |at: usize, value: u8| {
         let mut bytes = invite.clone();
@@ -646,6 +670,7 @@ fn unknown_extensions_are_skipped_and_critical_ones_refused() {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     });
     let decline = Body::Decline { name: Name::new("a").unwrap(), text: Text::default() };
     for body in [join, invite, decline] {
@@ -767,7 +792,7 @@ prop_compose! {
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),
-                reason: text, job: None, asks: flag }),
+                reason: text, job: None, asks: flag, job_name: flag.then_some(name) }),
             1 => {
                 let attached = Attachment::new(&attached).unwrap();
                 let part = [MemberRole::Receives, MemberRole::Offers, MemberRole::Helps][number as usize % 3];

@@ -75,6 +75,10 @@ pub struct Args {
     /// copies, for networks without multicast.
     #[arg(long, value_name = "NAMES|HOST:PORT", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = "Senders")]
     pub(super) from: Vec<String>,
+    /// Take part only in jobs of this name (`send --job`). Can be given several times. Names can be forged; use
+    /// --key-file or --trust against that.
+    #[arg(long, value_name = "NAME", help_heading = "Senders")]
+    job: Vec<String>,
     /// Wait for the next transfer after each one, also after failures.
     #[arg(long, help_heading = "Senders")]
     pub(super) keep_going: bool,
@@ -202,6 +206,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         history,
         allow_older: args.allow_older,
         allow_delete: args.allow_delete,
+        jobs: args.job.iter().cloned().collect(),
         allow_archive: args.allow_archive.unwrap_or_default(),
         sync: args.sync,
         finish: exec.clone().map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
@@ -574,7 +579,7 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
 }
 
 /// Options that need the session of Carillon.
-const PLAIN_CONFLICTS: [&str; 11] = [
+const PLAIN_CONFLICTS: [&str; 12] = [
     "stream",
     "trust",
     "trust_history",
@@ -586,6 +591,7 @@ const PLAIN_CONFLICTS: [&str; 11] = [
     "sync",
     "allow_delete",
     "allow_archive",
+    "job",
 ];
 /// Default silence of a sender after which a receiver fails.
 const TIMEOUT: Duration = Duration::from_secs(5);

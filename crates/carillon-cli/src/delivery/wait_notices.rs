@@ -140,7 +140,9 @@ impl WaitNotices {
                 }
                 let mut heard = driver.observer().inner.strangers(driver.endpoint());
                 let passed_over = session.unlisted_sender().map(shown);
-                heard.extend(passed_over.map(|name| format!("{name} invites, but --from does not list it")));
+                heard.extend(
+                    passed_over.map(|name| format!("{name} invites, but --from or --job does not list it")),
+                );
                 heard.extend(
                     session
                         .unsuitable_sender()

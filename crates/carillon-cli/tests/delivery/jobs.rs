@@ -121,3 +121,22 @@ fn a_refused_service_says_why() {
     other.signal("TERM");
     other.end().expect(0);
 }
+
+/// Two jobs run at the same time in one group, and each receiver chooses one.
+#[test]
+fn receiver_takes_part_in_the_job_that_it_names() {
+    need_multicast!();
+    let place = Place::new();
+    let (nightly, other) = (place.file("nightly", 1000), place.file("other", 1000));
+    let receiver = place.recv("r").args("--job nightly --job weekly").start();
+    let send = |job: &str| place.send("s").args("--receivers 1 --join-timeout 20").args(job);
+    let nameless = send("").args("--name nameless").arg(&other).start();
+    let hourly = send("--job hourly").args("--name hourly").arg(&other).start();
+    let told = || receiver.err();
+    wait_until_or("it hears others", told, || receiver.err().contains("--from or --job does not list it"));
+    let sent = send("--job nightly").args("--name s").arg(&nightly).start().end();
+    sent.expect(0);
+    receiver.end().expect(0);
+    drop((nameless, hourly));
+    assert_eq!(files(&place.path("r")).into_keys().collect::<Vec<_>>(), ["nightly"]);
+}

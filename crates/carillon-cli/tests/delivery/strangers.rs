@@ -22,6 +22,7 @@ fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     });
     Packet { association: AssociationId(association), body }.emit(&mut bytes);
     bytes

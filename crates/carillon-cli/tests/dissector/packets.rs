@@ -121,6 +121,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
             reason,
             job: (state == State::Running).then_some(JobId([7; 16])),
             asks: state == State::Closing,
+            job_name: (state == State::Closing).then(|| name("nightly")),
         })
     };
     let states = [

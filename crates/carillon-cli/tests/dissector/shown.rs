@@ -38,6 +38,7 @@ pub const NAMES: &[&str] = &[
     "carillon.session.attached",
     "carillon.session.cookie",
     "carillon.session.job",
+    "carillon.session.job_name",
     "carillon.session.list",
     "carillon.session.question",
     "carillon.session.answer_len",
@@ -200,6 +201,7 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             reason,
             job,
             asks: _,
+            job_name,
         }) => {
             to.with("carillon.session.state", state(phase));
             to.with("carillon.session.protocol_len", protocol.len());
@@ -216,6 +218,9 @@ fn of_session(bytes: &[u8]) -> Result<Shown, String> {
             to.text("carillon.session.reason", &reason);
             if let Some(job) = job {
                 to.bytes("carillon.session.job", &job.0);
+            }
+            if let Some(name) = job_name {
+                to.text("carillon.session.job_name", &name);
             }
         }
         Body::Join {

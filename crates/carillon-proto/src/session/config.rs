@@ -75,6 +75,8 @@ pub struct SenderSessionConfig {
     pub further: bool,
     /// Job that this session belongs to, drawn at random by the host. All sessions of the job have the same.
     pub job: JobId,
+    /// Name of the job, by which receivers can choose it: 1 to 64 bytes.
+    pub job_name: Option<String>,
     /// True if the application asks the members for their holdings before it sends.
     pub asks: bool,
     /// Names of the demands that receivers must permit ([`Demand`](super::Demand)); others decline the invitation.
@@ -168,6 +170,7 @@ impl SenderSessionConfig {
             further: false,
             job: JobId::default(),
             asks: false,
+            job_name: None,
             demands: Vec::new(),
             lanes: false,
             total_bytes: None,
@@ -258,6 +261,9 @@ impl SenderSessionConfig {
         // Names go into packets, so they must fit the wire format.
         if Name::new(&self.name).is_none() {
             return conflict(format!("the sender's name {:?} is not {NAME_RULE}", self.name));
+        }
+        if let Some(name) = self.job_name.as_deref().filter(|name| Name::new(name).is_none()) {
+            return conflict(format!("the job's name {name:?} is not {NAME_RULE}"));
         }
         if Name::new(self.protocol.name).is_none() {
             return conflict(format!("the protocol's name {:?} is not {NAME_RULE}", self.protocol.name));

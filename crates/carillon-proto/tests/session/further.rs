@@ -402,6 +402,7 @@ fn next_invitation(name: &str) -> Vec<u8> {
         sizes: DatagramSizes::default(),
         job: None,
         asks: false,
+        job_name: None,
     };
     let mut bytes = Vec::new();
     Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);

@@ -34,6 +34,7 @@ fn invite() -> Vec<u8> {
     let body = Body::Invite(Invite {
         job: None,
         asks: false,
+        job_name: None,
         state: State::Gathering,
         max_payload: 100,
         progress_interval: 500,

@@ -108,6 +108,7 @@ fn member(asks: bool) -> (ReceiverSession, Nonce) {
         reason: Text::default(),
         job: None,
         asks,
+        job_name: None,
     }));
     let config = ReceiverSessionConfig { list: Some(LIST), ..receiver_config("a") };
     let mut machine = ReceiverSession::new(config, Seeds::new(1));

@@ -35,6 +35,7 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     }))
 }
 

@@ -54,6 +54,7 @@ fn false_invitation(association: u32) -> Vec<u8> {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     };
     packet(association, Body::Invite(invite))
 }

@@ -355,6 +355,7 @@ fn invite(state: State) -> Vec<u8> {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     }))
 }
 

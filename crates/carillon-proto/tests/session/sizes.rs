@@ -35,6 +35,7 @@ fn invite(sizes: DatagramSizes) -> Vec<u8> {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     }))
 }
 

@@ -48,6 +48,7 @@ pub fn invitation(association: u32, state: State, protocol: &str, settings: &str
             reason: Text::default(),
             job: None,
             asks: false,
+            job_name: None,
         }),
     )
 }

@@ -119,6 +119,7 @@ fn foreign_invite(state: State) -> Vec<u8> {
         reason: Text::default(),
         job: None,
         asks: false,
+        job_name: None,
     });
     Packet { association: AssociationId(1234), body }.emit(&mut buf);
     buf

@@ -321,6 +321,7 @@ impl Attacker {
                 reason: text,
                 job: None,
                 asks: false,
+                job_name: None,
             }),
             2 => Body::Join {
                 nonce,

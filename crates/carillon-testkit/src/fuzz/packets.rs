@@ -90,6 +90,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         0 | 1 => Body::Invite(Invite {
             job: None,
             asks: false,
+            job_name: None,
             state: input.pick(&[
                 State::Gathering,
                 State::Assembling,

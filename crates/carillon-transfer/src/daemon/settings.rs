@@ -54,6 +54,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         slow,
         // Streamed messages cannot be sent again in a catch-up session.
         rounds: _,
+        job_name: _,
         update: _,
     } = &socket.what.options;
     optional("interface", interface.clone());

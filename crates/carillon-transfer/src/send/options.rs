@@ -57,6 +57,9 @@ pub struct SendOptions {
     /// Maximum number of catch-up sessions for receivers that came late, or were expelled and returned. Requires
     /// files and a protocol with a single sender that waits for its receivers.
     pub rounds: u32,
+    /// Name of the job, for receivers that take part in certain jobs only
+    /// ([`ReceiveOptions::jobs`](crate::ReceiveOptions::jobs)): 1 to 64 bytes.
+    pub job_name: Option<String>,
     /// Sends only what a receiver is missing; requires files and a protocol with a single sender that waits for its
     /// receivers.
     pub update: Option<Update>,
@@ -84,6 +87,7 @@ impl Default for SendOptions {
             monitor: None,
             slow: Slow::Lane,
             rounds: DEFAULT_ROUNDS,
+            job_name: None,
             update: None,
         }
     }
@@ -192,6 +196,7 @@ impl SendOptions {
         }
         config.gather = self.gather.clone();
         config.hosts = self.hosts.clone();
+        config.job_name = self.job_name.clone();
         config.relays = self.relays;
         config.helping = self.helping.clone();
         config.fanout = self.fanout;

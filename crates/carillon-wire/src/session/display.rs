@@ -23,6 +23,9 @@ impl fmt::Display for Packet<'_> {
                     write!(f, " job {job}")?;
                 }
                 f.write_str(if invite.asks { " asks" } else { "" })?;
+                if let Some(name) = &invite.job_name {
+                    write!(f, " job name \"{name}\"")?;
+                }
                 parenthesis(f, reason)
             }
             Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {

@@ -30,6 +30,9 @@ pub(super) const ORIGIN: u8 = 4;
 /// Holdings: of an INVITE without bytes, of a JOIN with 16 bytes.
 pub(super) const HOLDINGS: u8 = 5;
 
+/// Name of an INVITE's job: 1 to 64 bytes.
+pub(super) const JOB_NAME: u8 = 6;
+
 /// Reader of the extension fields of a packet.
 #[derive(Debug)]
 pub(super) struct Extensions<'r, 'a> {

@@ -30,6 +30,8 @@ pub struct Invite<'a> {
     pub job: Option<JobId>,
     /// True if the sender asks receivers for their holdings.
     pub asks: bool,
+    /// Name of the job, by which receivers can choose it.
+    pub job_name: Option<Name<'a>>,
 }
 
 impl<'a> Invite<'a> {
@@ -58,6 +60,7 @@ impl<'a> Invite<'a> {
             reason: Text::parse("reason", reader.bytes(reason_len.into())?)?,
             job: None,
             asks: false,
+            job_name: None,
         };
         let mut extensions = Extensions::of(reader);
         while let Some((kind, value)) = extensions.next()? {
@@ -67,6 +70,7 @@ impl<'a> Invite<'a> {
                     0 => invite.asks = true,
                     len => return Err(ParseError::Field { field: "holdings", value: len as u64 }),
                 },
+                extension::JOB_NAME => invite.job_name = Some(Name::parse("job name", value)?),
                 unknown => extension::skip(unknown)?,
             }
         }
@@ -93,12 +97,16 @@ impl<'a> Invite<'a> {
         if self.asks {
             extension::put(buf, extension::HOLDINGS, &[]);
         }
+        if let Some(name) = &self.job_name {
+            extension::put(buf, extension::JOB_NAME, name.as_bytes());
+        }
     }
 
     pub(super) fn wire_len(&self) -> usize {
         let texts = [&*self.protocol, &*self.settings, &*self.reason];
         let job = if self.job.is_some() { extension::len_of(JobId::LEN) } else { 0 };
         let asks = if self.asks { extension::len_of(0) } else { 0 };
+        let job_name = self.job_name.map_or(0, |name| extension::len_of(name.len()));
         Opening::wire_len(&self.sender)
             + 4
             + 4
@@ -108,5 +116,6 @@ impl<'a> Invite<'a> {
             + texts.map(str::len).iter().sum::<usize>()
             + job
             + asks
+            + job_name
     }
 }

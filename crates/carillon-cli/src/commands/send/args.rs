@@ -177,6 +177,9 @@ pub struct Args {
     /// Name of the file at the receivers (for one file or standard input).
     #[arg(long = "as", value_name = "NAME", help_heading = "Content")]
     pub(in crate::commands) rename: Option<OsString>,
+    /// Name of the job, for receivers that take part in certain jobs only (`recv --job`). It proves nothing.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["join", "plain"], help_heading = "Receivers")]
+    job: Option<String>,
     /// Treatment of symbolic links in directories: `keep` sends them as links, except those that lead out of the
     /// tree; `follow` sends their targets; `skip` omits them.
     #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Content")]
@@ -373,6 +376,7 @@ impl Args {
         if self.update && self.paths.iter().any(|path| path.as_os_str() == "-") {
             bail!("--update: the standard input cannot be compared with what receivers have");
         }
+        options.job_name = self.job.clone();
         options.rate = self.rate;
         options.datagram = self.datagram;
         Ok(())

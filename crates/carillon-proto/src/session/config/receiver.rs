@@ -41,6 +41,8 @@ pub struct ReceiverSessionConfig {
     pub keep_seeking: bool,
     /// Names of the senders to listen to; empty means any sender.
     pub from: BTreeSet<String>,
+    /// Names of the jobs to take part in; empty means any job, also one without a name.
+    pub jobs: BTreeSet<String>,
     /// Failure with which an earlier session expelled the receiver. It becomes final unless an invitation arrives
     /// within `silence`.
     pub returning: Option<ReceiverFailure>,
@@ -93,6 +95,7 @@ impl ReceiverSessionConfig {
             addresses: Addresses::default(),
             keep_seeking: false,
             from: BTreeSet::new(),
+            jobs: BTreeSet::new(),
             returning: None,
             silent: false,
             process: None,

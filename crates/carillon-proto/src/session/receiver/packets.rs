@@ -144,7 +144,9 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         len: usize,
     ) {
-        if !self.config.from.is_empty() && !self.config.from.contains(&*invite.sender) {
+        let jobs = &self.config.jobs;
+        let is_wanted = jobs.is_empty() || invite.job_name.is_some_and(|name| jobs.contains(&*name));
+        if !is_wanted || !self.config.from.is_empty() && !self.config.from.contains(&*invite.sender) {
             if self.seeking.met.passed_over.as_deref() != Some(&*invite.sender) {
                 self.seeking.met.passed_over = Some(invite.sender.to_string());
             }

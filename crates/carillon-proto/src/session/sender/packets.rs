@@ -396,6 +396,7 @@ impl SenderSession {
             reason,
             job: Some(self.config.job),
             asks: self.config.asks,
+            job_name: self.config.job_name.as_deref().map(name),
         }
     }
 

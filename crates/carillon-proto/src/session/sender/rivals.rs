@@ -64,6 +64,7 @@ impl SenderSession {
             reason: Text::default(),
             job: None,
             asks: false,
+            job_name: None,
         })
     }
 }
