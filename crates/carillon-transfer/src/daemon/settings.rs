@@ -13,25 +13,9 @@ use crate::{Error, SendOptions};
 
 /// Encodes the settings of a socket.
 pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
-    let Network {
-        group,
-        interface,
-        name,
-        drop,
-        seed,
-        key,
-        raw_ip,
-        service: _,
-        from,
-        unicast_rate,
-        keyless_relays,
-    } = &socket.network;
-    let mut list = FieldList::new().with("group", group.to_string());
-    let mut optional = |key: &str, value: Option<String>| {
-        if let Some(value) = value {
-            list.push(key, value);
-        }
-    };
+    let mut list = FieldList::new().with("group", socket.network.group.to_string());
+    push_network(&mut list, &socket.network);
+    let mut optional = |key: &str, value: Option<String>| push_if_set(&mut list, key, value);
     let SendOptions {
         protocol,
         settings,
@@ -57,30 +41,11 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         job_name: _,
         update: _,
     } = &socket.what.options;
-    optional("interface", interface.clone());
-    optional("name", name.clone());
-    optional("drop", (*drop > Probability::ZERO).then(|| drop.value().to_string()));
-    optional("seed", seed.map(|seed| seed.to_string()));
-    optional("from", from.map(|from| from.to_string()));
-    // Earlier daemons do not know it.
-    let is_default = *unicast_rate == Some(DEFAULT_UNICAST_RATE);
-    let rate_bps = unicast_rate.map_or(0, BitRate::bps);
-    optional("unicast_rate", (!is_default).then(|| rate_bps.to_string()));
-    optional("keyless_relays", keyless_relays.then(|| "1".to_owned()));
-    optional("raw_ip", raw_ip.then(|| "1".to_owned()));
     optional("protocol", Some(protocol.clone()));
     for (key, value) in settings {
         optional("set", Some(format!("{key}={value}")));
     }
-    match gather {
-        Gather::Count(count) => optional("receivers", Some(count.to_string())),
-        Gather::Names(names) => names.iter().for_each(|name| optional("expect", Some(name.clone()))),
-        Gather::Wait(time) => optional("wait", Some(nanos(*time))),
-        Gather::Silent(time) => optional("silent", Some(nanos(*time))),
-        Gather::Settle(time) => optional("settle", Some(nanos(*time))),
-        // Only senders of files use these settings.
-        Gather::Again { .. } => {}
-    }
+    gathering(gather).into_iter().for_each(|(key, value)| optional(key, Some(value)));
     for (name, host) in hosts {
         optional("host", Some(format!("{host} {name}")));
     }
@@ -109,13 +74,61 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     if !socket.what.attached.is_empty() {
         list.push("attached", &socket.what.attached);
     }
-    if let Some(key) = key {
+    if let Some(key) = &socket.network.key {
         // The key is sent instead of its file name, as the daemon may have rights that the program has not.
         list.push("key", key.to_bytes());
     }
     match list.fits() {
         true => Ok(list),
         false => Err(Error::Daemon("names and settings exceed the size of a request".to_owned())),
+    }
+}
+
+/// Adds the fields of the network, except its group and its key.
+fn push_network(list: &mut FieldList, network: &Network) {
+    let Network {
+        group: _,
+        interface,
+        name,
+        drop,
+        seed,
+        key: _,
+        raw_ip,
+        service: _,
+        from,
+        unicast_rate,
+        keyless_relays,
+    } = network;
+    let mut optional = |key: &str, value: Option<String>| push_if_set(list, key, value);
+    optional("interface", interface.clone());
+    optional("name", name.clone());
+    optional("drop", (*drop > Probability::ZERO).then(|| drop.value().to_string()));
+    optional("seed", seed.map(|seed| seed.to_string()));
+    optional("from", from.map(|from| from.to_string()));
+    // Earlier daemons do not know it.
+    let is_default = *unicast_rate == Some(DEFAULT_UNICAST_RATE);
+    let rate_bps = unicast_rate.map_or(0, BitRate::bps);
+    optional("unicast_rate", (!is_default).then(|| rate_bps.to_string()));
+    optional("keyless_relays", keyless_relays.then(|| "1".to_owned()));
+    optional("raw_ip", raw_ip.then(|| "1".to_owned()));
+}
+
+/// Fields that say for which receivers a sender waits.
+fn gathering(gather: &Gather) -> Vec<(&'static str, String)> {
+    match gather {
+        Gather::Count(count) => vec![("receivers", count.to_string())],
+        Gather::Names(names) => names.iter().map(|name| ("expect", name.clone())).collect(),
+        Gather::Wait(time) => vec![("wait", nanos(*time))],
+        Gather::Silent(time) => vec![("silent", nanos(*time))],
+        Gather::Settle(time) => vec![("settle", nanos(*time))],
+        // Only senders of files use these settings.
+        Gather::Again { .. } => Vec::new(),
+    }
+}
+
+fn push_if_set(list: &mut FieldList, key: &str, value: Option<String>) {
+    if let Some(value) = value {
+        list.push(key, value);
     }
 }
 

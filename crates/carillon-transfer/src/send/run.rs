@@ -263,21 +263,7 @@ impl<O: Observer> SendRun<O> {
             outcome: Outcome::from(&member.outcome),
         });
         let (missing, more_missing) = session.missing_receivers();
-        let missing = missing.into_iter().map(|name| ReceiverReport {
-            name,
-            address: None,
-            path: None,
-            sends: false,
-            attached: Vec::new(),
-            bytes: 0,
-            had: None,
-            deletes: None,
-            repairs: told.then_some(0),
-            loss: None,
-            time: None,
-            waited: Duration::ZERO,
-            outcome: Outcome::Missing,
-        });
+        let missing = missing.into_iter().map(|name| missing_report(name, told.then_some(0)));
         let unserved = session.unserved().iter().map(|one| UnservedReport {
             name: one.name.clone(),
             address: self.address(one.node),
@@ -385,6 +371,25 @@ impl<O: Observer> SendRun<O> {
                 self.events.push(SendEvent::Joined { name, address, attached });
             }
         }
+    }
+}
+
+/// Row of a receiver that never joined.
+fn missing_report(name: String, repairs: Option<u64>) -> ReceiverReport {
+    ReceiverReport {
+        name,
+        address: None,
+        path: None,
+        sends: false,
+        attached: Vec::new(),
+        bytes: 0,
+        had: None,
+        deletes: None,
+        repairs,
+        loss: None,
+        time: None,
+        waited: Duration::ZERO,
+        outcome: Outcome::Missing,
     }
 }
 
