@@ -56,8 +56,6 @@ fn sender(code: &str, version: &str, encoding: &str, passes: u32, files: &[&str]
         let name = Path::new(file).file_name().and_then(|name| name.to_str()).ok_or("no name")?;
         let transfer = TransferConfig {
             max_transfer_count: passes,
-            // So that the table, which names the file, is sent between passes of a short one.
-            carousel_mode: Some(CarouselRepeatMode::DelayBetweenTransfers(Duration::from_millis(25))),
             cenc: if encoding == "gzip" { Cenc::Gzip } else { Cenc::Null },
             // The crate encodes blocks of Raptor only if they have four symbols.
             oti: Some(if code == "raptor" && content.len() < 8000 { table.clone() } else { oti.clone() }),
