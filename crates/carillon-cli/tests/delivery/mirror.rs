@@ -114,10 +114,12 @@ fn walk(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
     found
 }
 
+/// Changes a tree; the second argument is a directory outside, for links that lead there.
+type Change = dyn Fn(&Path, Option<&Path>, &mut Rng, u64) + Sync;
+
 /// Kind of transfer that makes trees equal.
 pub struct Mirror<'a> {
-    /// Changes a tree; the second argument is a directory outside, for links that lead there.
-    pub change: &'a (dyn Fn(&Path, Option<&Path>, &mut Rng, u64) + Sync),
+    pub change: &'a Change,
     /// Further arguments of receivers and senders.
     pub recv: &'a str,
     pub send: &'a str,

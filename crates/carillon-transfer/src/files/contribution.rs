@@ -25,7 +25,7 @@ pub struct Contribution {
 #[derive(Debug)]
 enum Stage {
     /// Waiting for the session, which determines the maximum message size.
-    Waiting(Option<Manifest>),
+    Waiting(Option<Box<Manifest>>),
     Sending(Box<Outgoing>),
     Reported(Option<Box<Outgoing>>),
 }
@@ -33,7 +33,14 @@ enum Stage {
 impl Contribution {
     /// Creates the application for this manifest and group. Its reading thread wakes the loop with `waker`.
     pub fn new(manifest: Manifest, stream: bool, group: SocketAddr, waker: Waker) -> Self {
-        Contribution { stage: Stage::Waiting(Some(manifest)), stream, waker, group, ended: None, error: None }
+        Contribution {
+            stage: Stage::Waiting(Some(Box::new(manifest))),
+            stream,
+            waker,
+            group,
+            ended: None,
+            error: None,
+        }
     }
 
     /// The running transmission, once the session is known.
@@ -61,7 +68,7 @@ impl Contribution {
     /// Returns the manifest for another attempt, unless sending has begun.
     pub fn into_manifest(self) -> Option<Manifest> {
         match self.stage {
-            Stage::Waiting(manifest) => manifest,
+            Stage::Waiting(manifest) => manifest.map(|manifest| *manifest),
             Stage::Sending(outgoing) => outgoing.into_manifest(),
             Stage::Reported(_) => None,
         }
@@ -84,8 +91,8 @@ impl Application<ReceiverSession> for Contribution {
             let manifest = manifest.take().ok_or_else(|| LocalError(anyhow!("there is nothing to send")));
             let waker = self.waker.clone();
             let outgoing = manifest.and_then(|manifest| match self.stream {
-                true => Outgoing::stream(manifest.into(), max as usize, waker),
-                false => Outgoing::new(manifest.into(), max as usize, waker),
+                true => Outgoing::stream((*manifest).into(), max as usize, waker),
+                false => Outgoing::new((*manifest).into(), max as usize, waker),
             });
             let binding = Binding { group: self.group, job: session.job().unwrap_or_default().0 };
             match outgoing {

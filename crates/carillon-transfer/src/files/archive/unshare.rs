@@ -28,10 +28,10 @@ impl<'a> Groups<'a> {
         let mut same = 1;
         for name in names {
             let found = lookup.stat(name);
-            same += u64::from(
-                found.is_some_and(|(_, found)| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino)),
-            );
+            if found.is_some_and(|(_, found)| (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino)) {
+                same += 1;
+            }
         }
-        same == stat.st_nlink as u64
+        same == stat.st_nlink
     }
 }
