@@ -5,7 +5,7 @@
 //! times, and then repairs each block with as many parity symbols as the worst receiver misses (RFC 5510): a parity
 //! symbol repairs a different loss at each receiver.
 //!
-//! Sessions of Carillon are one stream of messages; plain sessions ([`files`]) send files to other implementations.
+//! Sessions of Carillon are one stream of messages; plain sessions (`files`) send files to other implementations.
 //! `docs/protocols/norm.md` lists what is left out.
 
 mod config;
