@@ -12,9 +12,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::slice;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
+use carillon_transfer::Key;
 use carillon_transfer::daemon::default_path;
-use carillon_transfer::socket::{Inbound, Listener, Message, Outbound, Socket, bind};
+use carillon_transfer::socket::{Inbound, Listener, Message, Outbound, Socket, Timed, bind};
+
+mod files;
+
+pub use files::*;
 
 /// A sender: see the header.
 #[derive(Debug)]
@@ -38,11 +44,14 @@ pub struct carillon_session {
 
 thread_local! {
     static ERROR: RefCell<CString> = RefCell::default();
+    /// Options for endpoints that this thread opens, as keys and values.
+    static OPTIONS: RefCell<Vec<(String, String)>> = RefCell::default();
 }
 
 const STATUS_END: i64 = -1;
 const STATUS_FAILED: i64 = -2;
 const STATUS_TOO_LONG: i64 = -3;
+const STATUS_TIMEOUT: i64 = -4;
 
 /// Daemon for sockets that are opened from now on; `None` for sockets of this process.
 static DAEMON: Mutex<Option<PathBuf>> = Mutex::new(None);
@@ -60,6 +69,27 @@ pub unsafe extern "C" fn carillon_through(daemon: *const c_char) -> c_int {
             path => path.into(),
         });
         *DAEMON.lock().unwrap_or_else(PoisonError::into_inner) = path;
+        Ok(0)
+    })
+}
+
+/// Sets an option for endpoints that this thread opens: see the header.
+///
+/// # Safety
+/// Strings are NULL or end with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_set(key: *const c_char, value: *const c_char) -> c_int {
+    guarded(STATUS_FAILED as c_int, || {
+        // SAFETY: the caller gives strings as this function asks for them.
+        let (key, value) = unsafe { (text(key)?, text(value)?) };
+        let Some(key) = key else {
+            OPTIONS.take();
+            return Ok(0);
+        };
+        let value = value.ok_or("there is no value: NULL")?;
+        // A wrong option is reported here, and not where it is used.
+        with(bind(([239, 255, 67, 65], 7654).into()), key, value)?;
+        OPTIONS.with_borrow_mut(|options| options.push((key.to_owned(), value.to_owned())));
         Ok(0)
     })
 }
@@ -83,7 +113,8 @@ pub unsafe extern "C" fn carillon_connect(
             Some(protocol) => socket.protocol(protocol),
             None => socket,
         };
-        let outbound = socket.receivers(receivers).connect().map_err(said)?;
+        let socket = if receivers > 0 { socket.receivers(receivers) } else { socket };
+        let outbound = socket.connect().map_err(said)?;
         Ok(Box::into_raw(Box::new(carillon_sender(outbound))))
     })
 }
@@ -195,14 +226,46 @@ pub unsafe extern "C" fn carillon_listener_free(listener: *mut carillon_listener
 /// `session` is NULL or was accepted and not freed; `buffer` has room for `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_recv(session: *mut carillon_session, buffer: *mut u8, size: usize) -> i64 {
+    let next = |inbound: &mut Inbound| Ok(inbound.recv()?.map_or(Timed::End, Timed::Message));
+    // SAFETY: as this function asks for it.
+    unsafe { received(session, buffer, size, next) }
+}
+
+/// Receives a message within a time: see the header.
+///
+/// # Safety
+/// `session` is NULL or was accepted and not freed; `buffer` has room for `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_recv_within(
+    session: *mut carillon_session,
+    buffer: *mut u8,
+    size: usize,
+    milliseconds: u32,
+) -> i64 {
+    let time = Duration::from_millis(milliseconds.into());
+    // SAFETY: as this function asks for it.
+    unsafe { received(session, buffer, size, |inbound| inbound.recv_timeout(time)) }
+}
+
+/// Copies the pending message, or what `next` returns.
+///
+/// # Safety
+/// `session` is NULL or was accepted and not freed; `buffer` has room for `size` bytes.
+unsafe fn received(
+    session: *mut carillon_session,
+    buffer: *mut u8,
+    size: usize,
+    next: impl FnOnce(&mut Inbound) -> Result<Timed, carillon_transfer::Error>,
+) -> i64 {
     guarded(STATUS_FAILED, || {
         // SAFETY: it is NULL or made by `carillon_accept`, and used by this thread alone, as the header asks.
         let session = unsafe { session.as_mut() }.ok_or("there is no session: NULL")?;
         let message = match session.next.take() {
             Some(message) => message,
-            None => match session.inbound.recv().map_err(said)? {
-                Some(message) => message,
-                None => return Ok(STATUS_END),
+            None => match next(&mut session.inbound).map_err(said)? {
+                Timed::Message(message) => message,
+                Timed::Timeout => return Ok(STATUS_TIMEOUT),
+                Timed::End => return Ok(STATUS_END),
             },
         };
         let length = message.bytes.len();
@@ -307,7 +370,9 @@ unsafe fn socket(
     let address = group
         .parse()
         .map_err(|_| format!("{group} is not an address with a port, such as 239.1.2.3:4567"))?;
-    let mut socket = bind(address);
+    let mut socket = OPTIONS.with_borrow(|options| {
+        options.iter().try_fold(bind(address), |socket, (key, value)| with(socket, key, value))
+    })?;
     if let Some(interface) = interface {
         socket = socket.interface(interface);
     }
@@ -318,6 +383,16 @@ unsafe fn socket(
         Some(name) => socket.name(name),
         None => socket,
     })
+}
+
+/// Applies an option.
+fn with(socket: Socket, key: &str, value: &str) -> Result<Socket, String> {
+    match key {
+        "key_file" => Ok(socket.key(Key::read(value).map_err(said)?.key)),
+        // These are arguments of functions.
+        "group" => Err("group is an argument, and no option".to_owned()),
+        _ => socket.option(key, value).map_err(said),
+    }
 }
 
 fn said(error: impl Display) -> String {

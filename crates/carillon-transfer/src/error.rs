@@ -28,6 +28,14 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
+    /// There is no such setting of a socket, or it does not take this value.
+    #[error("{key}: {value:?} is not a valid value")]
+    Option {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
     /// The protocol does not take this setting.
     #[error("the setting {key}={value}: {source}")]
     Setting {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::delivery::support::{CARILLON, Place, files, is_root, need_multicast, wait_for_part, wait_until};
 
@@ -69,13 +70,15 @@ fn what_is_not_surely_its_own_is_named_and_kept() {
     let place = Place::new();
     let out = place.path("a");
     fs::create_dir(&out).unwrap();
-    // A link, a directory, a file with another name and, where possible, a file of another user.
+    // A link, a FIFO, a directory, a file with another name and, where possible, a file of another user.
     symlink("x", out.join(".l.carillon-0123456789abcdef.part")).unwrap();
+    let fifo = out.join(".p.carillon-0123456789abcdef.part");
+    assert!(Command::new("mkfifo").arg(fifo).status().unwrap().success());
     fs::create_dir(out.join(".d.carillon-0123456789abcdef.part")).unwrap();
     fs::write(out.join(".f.carillon-0123.part"), "mine").unwrap();
     fs::write(out.join(".h.carillon-0123456789abcdef.part"), "two names").unwrap();
     fs::hard_link(out.join(".h.carillon-0123456789abcdef.part"), out.join("h")).unwrap();
-    let mut named = vec![".l.", ".h."];
+    let mut named = vec![".l.", ".p.", ".h."];
     if is_root() {
         let theirs = out.join(".t.carillon-0123456789abcdef.part");
         fs::write(&theirs, "theirs").unwrap();

@@ -2,7 +2,6 @@
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use carillon_transfer::socket::{self, Member, bind};
 use pyo3::exceptions::PyRuntimeError;
@@ -232,7 +231,7 @@ impl Inbound {
     /// Returns the next message if one is here.
     fn try_recv(&self, py: Python<'_>) -> PyResult<Option<Py<Message>>> {
         let mut inbound = self.inbound.borrow()?;
-        let message = py.detach(|| inbound.recv_timeout(Duration::ZERO)).map_err(transport_error)?;
+        let message = py.detach(|| inbound.try_recv());
         message.map(|message| Message::new(py, &message)).transpose()
     }
 

@@ -154,7 +154,7 @@ pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
 }
 
 /// Applies one field; `None` if it is unknown or invalid.
-fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
+pub(crate) fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
     let options = &mut socket.what.options;
     match key {
         "group" => {}

@@ -83,7 +83,8 @@ impl Sweep {
                 FileType::Directory if !matches!(name.to_bytes(), b"." | b"..") => {
                     below.push(name.to_owned())
                 }
-                FileType::RegularFile | FileType::Symlink | FileType::Unknown => {
+                FileType::Directory | FileType::Socket => {}
+                _ => {
                     let (name, path) = (name.to_bytes(), below_path(path, name.to_bytes()));
                     if is_part_name(name)
                         && !is_journal(name)
@@ -93,7 +94,6 @@ impl Sweep {
                         self.found(directory, name, &path);
                     }
                 }
-                _ => {}
             }
         }
         below
@@ -112,6 +112,11 @@ impl Sweep {
     /// Removes the file unless it is locked by its writer. The lock taken here keeps others from beginning to write
     /// it.
     fn remove(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
+        let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        // To open a device can start it.
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(Errno::PERM);
+        }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(directory, name, flags, Mode::empty())?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {

@@ -11,7 +11,7 @@ use carillon_core::{Duration, Seeds};
 use carillon_net::Endpoint;
 
 use super::queue::{Filler, Found, Queue};
-use super::{Member, Message};
+use super::{Member, Message, Timed};
 use crate::daemon::{Connection, program};
 use crate::files::{Live, Sink};
 use crate::handle::{AbortSignal, EventSink, Events, Handle, spawn};
@@ -268,14 +268,26 @@ impl Inbound {
         }
     }
 
-    /// Returns the next message within this time; `Ok(None)` if none arrived. [`recv`](Self::recv) reports the end.
-    pub fn recv_timeout(&mut self, time: Duration) -> Result<Option<Message>, Error> {
+    /// Returns the next message if it is here already.
+    pub fn try_recv(&mut self) -> Option<Message> {
         if self.messages.is_empty()
-            && let Some(Some(messages)) = self.queue.take(Some(Instant::now() + time))
+            && let Some(Some(messages)) = self.queue.take(Some(Instant::now()))
         {
             self.messages = messages;
         }
-        Ok(self.messages.pop_front())
+        self.messages.pop_front()
+    }
+
+    /// Returns the next message within this time, a timeout, or the end of the session like [`recv`](Self::recv).
+    pub fn recv_timeout(&mut self, time: Duration) -> Result<Timed, Error> {
+        if self.messages.is_empty() {
+            match self.queue.take(Some(Instant::now() + time)) {
+                Some(Some(messages)) => self.messages = messages,
+                Some(None) => return self.wait().map(|_| Timed::End),
+                None => return Ok(Timed::Timeout),
+            }
+        }
+        Ok(self.messages.pop_front().map_or(Timed::Timeout, Timed::Message))
     }
 
     /// Name of the organiser.

@@ -151,6 +151,17 @@ pub struct Message {
     pub bytes: Vec<u8>,
 }
 
+/// Result of a wait for a limited time ([`Inbound::recv_timeout`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// The next message.
+    Message(Message),
+    /// No message within the time. The session goes on.
+    Timeout,
+    /// Every sender has ended, and every message was received.
+    End,
+}
+
 /// A member of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -164,6 +175,24 @@ pub struct Member {
 }
 
 impl End<ToBind> {
+    /// Applies a setting as text: a key and a value of the daemon's OPEN frame (`docs/reference/daemon.md`), for
+    /// programs in other languages. Fails if there is no such key, or if the value is invalid.
+    pub fn option(self, key: &str, value: &str) -> Result<Self, Error> {
+        let invalid = || Error::Option { key: key.to_owned(), value: value.to_owned() };
+        crate::daemon::settings::with(self, key, value).ok_or_else(invalid)
+    }
+
+    /// Sends files and directories instead of messages, with the settings of this socket. A daemon sends no files.
+    pub fn send<P: Into<PathBuf>>(self, paths: impl IntoIterator<Item = P>) -> crate::Sending {
+        let source = Source::Paths(paths.into_iter().map(Into::into).collect());
+        End { network: self.network, what: ToSend::with(source, self.what.hops, self.what.options) }
+    }
+
+    /// Receives one transfer of files into a directory, with the network settings of this socket.
+    pub fn receive(self, directory: impl Into<PathBuf>) -> crate::Receiving {
+        End { network: self.network, ..crate::receive(directory).timeout(self.what.options.timeout) }
+    }
+
     /// Sets the protocol by its name in the registry, for [`connect`](Self::connect). Other members learn it from the
     /// session.
     #[must_use]

@@ -175,10 +175,9 @@ fn place(
     }
     make(part)?;
     let renamed = renameat(directory, part, directory, name);
-    if renamed.is_err() {
-        // The first error is reported.
-        let _ = unlinkat(directory, part, AtFlags::empty());
-    }
+    // After an error, and where both names are links to one file: then nothing was renamed. The first error is
+    // reported.
+    let _ = unlinkat(directory, part, AtFlags::empty());
     renamed
 }
 

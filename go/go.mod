@@ -1,0 +1,3 @@
+module carillon.invalid/carillon
+
+go 1.21
