@@ -1,4 +1,4 @@
-//! What the suites know of Carillon's own protocol.
+//! Guarantee, trial and forgeries for tests of Carillon's own protocol.
 
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};
 

@@ -1,4 +1,4 @@
-//! What the suites know of Chang and Maxemchuk's protocol.
+//! Guarantee, trial and forgeries for tests of Chang and Maxemchuk's protocol.
 
 use super::views::{ALONE, CRASH};
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};

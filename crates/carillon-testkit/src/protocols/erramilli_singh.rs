@@ -1,4 +1,4 @@
-//! What the suites know of Erramilli and Singh's protocol.
+//! Guarantee, trial and forgeries for tests of Erramilli and Singh's protocol.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

@@ -1,4 +1,4 @@
-//! What the suites know of FF.
+//! Guarantee, trial and forgeries for tests of FF.
 
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};
 

@@ -1,4 +1,4 @@
-//! What the suites know of FLUTE.
+//! Guarantee, trial and forgeries for tests of FLUTE.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

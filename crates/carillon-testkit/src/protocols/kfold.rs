@@ -1,4 +1,4 @@
-//! What the suites know of the example protocol.
+//! Guarantee, trial and forgeries for tests of the example protocol.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

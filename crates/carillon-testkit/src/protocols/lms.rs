@@ -1,4 +1,4 @@
-//! What the suites know of LMS.
+//! Guarantee, trial and forgeries for tests of LMS.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

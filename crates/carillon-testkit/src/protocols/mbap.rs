@@ -1,4 +1,4 @@
-//! What the suites know of MBAP.
+//! Guarantee, trial and forgeries for tests of MBAP.
 
 use std::time::Duration;
 

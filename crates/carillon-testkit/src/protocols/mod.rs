@@ -1,4 +1,4 @@
-//! What the suites know of protocols beyond their registry entries: the guarantee to which a protocol is held, how it
+//! Tests of protocols, beyond their registry entries: the guarantee to which a protocol is held, how it
 //! draws settings with which the guarantee holds, and how a dishonest member lies.
 //!
 //! A protocol has one file here and one line in [`PROTOCOLS`]. Suites find it by the name of the registry entry, and a

@@ -1,4 +1,4 @@
-//! What the suites know of MSAW.
+//! Guarantee, trial and forgeries for tests of MSAW.
 
 use super::retransmission;
 use super::{DeliveryGuarantee, ProtocolTests};

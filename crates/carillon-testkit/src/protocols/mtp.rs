@@ -1,4 +1,4 @@
-//! What the suites know of MTP and MTP-2.
+//! Guarantee, trial and forgeries for tests of MTP and MTP-2.
 
 use super::views::ALONE;
 use super::{DeliveryGuarantee, ProtocolTests, Trial};

@@ -1,4 +1,4 @@
-//! What the suites know of NORM.
+//! Guarantee, trial and forgeries for tests of NORM.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

@@ -1,4 +1,4 @@
-//! What the suites know of PF and PRMP.
+//! Guarantee, trial and forgeries for tests of PF and PRMP.
 
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};
 

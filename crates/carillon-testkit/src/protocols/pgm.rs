@@ -1,4 +1,4 @@
-//! What the suites know of PGM.
+//! Guarantee, trial and forgeries for tests of PGM.
 
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};
 

@@ -1,4 +1,4 @@
-//! What the suites know of RAMP.
+//! Guarantee, trial and forgeries for tests of RAMP.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the suites know of RMP.
+//! Guarantee, trial and forgeries for tests of RMP.
 
 use carillon_core::{Config, Order};
 use carillon_wire::rmp::Quality;

@@ -1,4 +1,4 @@
-//! What the suites know of RMTP.
+//! Guarantee, trial and forgeries for tests of RMTP.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the suites know of RRA.
+//! Guarantee, trial and forgeries for tests of RRA.
 
 use super::retransmission;
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};

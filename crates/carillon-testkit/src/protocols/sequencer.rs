@@ -1,4 +1,4 @@
-//! What the suites know of the sequencer protocol.
+//! Guarantee, trial and forgeries for tests of the sequencer protocol.
 
 use carillon_core::ANY_STATE;
 

@@ -1,4 +1,4 @@
-//! What the suites know of SRM.
+//! Guarantee, trial and forgeries for tests of SRM.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

@@ -1,4 +1,4 @@
-//! What the suites know of SNR, DSP, CSP and CP, which exchange complete states.
+//! Guarantee, trial and forgeries for tests of SNR, DSP, CSP and CP, which exchange complete states.
 
 use std::time::Duration;
 

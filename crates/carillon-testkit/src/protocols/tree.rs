@@ -1,4 +1,4 @@
-//! What the suites know of the tree protocol for tests of helpers.
+//! Guarantee, trial and forgeries for tests of the tree protocol for tests of helpers.
 
 use super::{DeliveryGuarantee, ProtocolTests};
 

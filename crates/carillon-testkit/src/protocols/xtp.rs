@@ -1,4 +1,4 @@
-//! What the suites know of XTP.
+//! Guarantee, trial and forgeries for tests of XTP.
 
 use super::{DeliveryGuarantee, ProtocolTests, TrialNetwork};
 

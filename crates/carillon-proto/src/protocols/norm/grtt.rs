@@ -77,3 +77,13 @@ pub(super) fn random_backoff(longest: Duration, group_size: u64, rng: &mut Rng) 
     let wait = time / lambda * libm::log(x * growth * time / lambda);
     Duration::from_secs_f64(wait.clamp(0.0, time))
 }
+
+/// Answer of a receiver to the last probe: its time, later by the time that the receiver held it.
+pub(super) fn echo(probe: Option<(Stamp, Time)>, now: Time) -> Stamp {
+    let Some((sent, arrived)) = probe else { return Stamp::default() };
+    let micros = u64::from(sent.microseconds) + now.since(arrived).as_micros() as u64;
+    Stamp {
+        seconds: sent.seconds.wrapping_add((micros / 1_000_000) as u32),
+        microseconds: (micros % 1_000_000) as u32,
+    }
+}

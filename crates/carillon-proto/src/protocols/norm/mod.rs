@@ -9,9 +9,11 @@
 //! `docs/protocols/norm.md` lists what is left out.
 
 mod config;
+mod cycle;
 mod files;
 mod grtt;
 mod identity;
+mod phase;
 mod receiver;
 mod repairs;
 mod sender;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, DropReason, MessageId, ObservedState, OfferError, Received, Role,
-    Time, TokenBucket, Transmit,
+    TokenBucket, Transmit,
 };
 use carillon_wire::norm::{
     Body, Command, Extensions, Nodes, Object, Packet, Position, SenderState, StreamHeader, Transmission,
@@ -16,6 +16,8 @@ use carillon_wire::norm::{
 };
 
 use super::config::{Shape, positive};
+pub use super::cycle::Timer;
+use super::cycle::{Cycle, Pending, Probing};
 use super::grtt::{GroupRoundTrip, stamp};
 use super::identity::{instance, parse, sender_id, truncate_block};
 use super::repairs::Wants;
@@ -72,55 +74,6 @@ struct Policy {
     rate: u16,
     segment: u16,
     most_request_bytes: usize,
-}
-
-/// Times of probes (CMD CC).
-#[derive(Debug)]
-struct Probing {
-    sequence: u16,
-    interval: Duration,
-    most: Duration,
-    /// True if data was sent since the last probe.
-    active: bool,
-}
-
-/// Commands to send.
-#[derive(Debug, Default)]
-struct Pending {
-    probe: bool,
-    flush: bool,
-    end: bool,
-    squelch: bool,
-    advertise: bool,
-    last_squelch: Option<Time>,
-}
-
-/// Phase of the repair cycle (RFC 5740, 5.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cycle {
-    /// No receiver has requested anything.
-    Normal,
-    /// NACKs are collected.
-    Aggregating,
-    /// The repairs have begun: late NACKs count only for later blocks.
-    HoldOff,
-}
-
-/// Timers of the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// The rate limit allows the next packet.
-    Pace,
-    /// End of the collection of NACKs, or of the hold-off.
-    Cycle,
-    /// Next probe.
-    Probe,
-    /// Next FLUSH command.
-    Flush,
-    /// Next advertisement of requests.
-    Advertise,
-    /// Room for a message may appear.
-    Advance,
 }
 
 impl NormSender {
@@ -216,9 +169,8 @@ impl NormSender {
 
     fn emit_probe(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.pending.probe = false;
-        let command =
-            Command::Probe { sequence: self.probing.sequence, sent: stamp(context.now), nodes: &[] };
-        self.probing.sequence = self.probing.sequence.wrapping_add(1);
+        let sequence = self.probing.next_sequence();
+        let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &[] };
         let mut rate = Vec::with_capacity(4);
         Extensions::push_rate(&mut rate, self.policy.rate);
         self.emit_command(command, Extensions::new(&rate).unwrap_or_default(), buf);
@@ -288,11 +240,8 @@ impl NormSender {
         self.pending.probe = true;
         self.grtt.on_probe();
         let shortest = self.grtt.value();
-        self.probing.interval = match std::mem::take(&mut self.probing.active) {
-            true => shortest,
-            false => (self.probing.interval * 2).clamp(shortest, self.probing.most.max(shortest)),
-        };
-        context.timers.arm(Timer::Probe, context.now + self.probing.interval);
+        let interval = self.probing.next_interval(shortest);
+        context.timers.arm(Timer::Probe, context.now + interval);
     }
 
     fn on_flush_timer(&mut self, context: &mut Context) {
@@ -324,11 +273,7 @@ impl Part for NormSender {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        let state = match self.cycle {
-            Cycle::Normal => "Normal",
-            Cycle::Aggregating => "Aggregating",
-            Cycle::HoldOff => "HoldOff",
-        };
+        let state = self.cycle.name();
         tell(ObservedState { of: STATES[0].of, about: 0, state, turn: 0 });
     }
 

@@ -15,6 +15,7 @@ use carillon_wire::norm::{
     decode_grtt,
 };
 
+use super::super::grtt::echo;
 use super::super::identity::parse;
 use super::super::states::STATES;
 use super::names;
@@ -22,7 +23,7 @@ use super::needs::expand_object;
 use crate::blocks::{Draws, MachineContext, Part, Player};
 use crate::plain::NamedFile;
 use assembly::Assembly;
-use requesting::{Phase, Requesting};
+use requesting::Requesting;
 
 type Context = MachineContext<Timer>;
 
@@ -330,16 +331,6 @@ impl Timing {
     fn inactivity(&self) -> Duration {
         (40 * self.grtt).max(Duration::from_secs(1))
     }
-
-    /// Answer to the last probe: its time and how long it was held.
-    fn echo(&self, now: Time) -> Stamp {
-        let Some((sent, arrived)) = self.probe else { return Stamp::default() };
-        let micros = u64::from(sent.microseconds) + now.since(arrived).as_micros() as u64;
-        Stamp {
-            seconds: sent.seconds.wrapping_add((micros / 1_000_000) as u32),
-            microseconds: (micros % 1_000_000) as u32,
-        }
-    }
 }
 
 impl Part for NormFileReceiver {
@@ -352,11 +343,7 @@ impl Part for NormFileReceiver {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        let state = match self.requesting.phase() {
-            Phase::Idle => "Idle",
-            Phase::BackOff => "BackOff",
-            Phase::HoldOff => "HoldOff",
-        };
+        let state = self.requesting.phase().name();
         tell(ObservedState { of: STATES[1].of, about: 0, state, turn: self.requesting.turn() });
     }
 
@@ -391,7 +378,7 @@ impl Part for NormFileReceiver {
         let response = Response {
             sender: (self.source.0 >> 16) as u32,
             instance: self.source.0 as u16,
-            echo: self.timing.echo(context.now),
+            echo: echo(self.timing.probe, context.now),
         };
         let mut place = Vec::with_capacity(Item::RS8_LEN);
         let requests = self.requesting.take_due();

@@ -16,6 +16,8 @@ use carillon_wire::norm::{
 };
 
 use super::super::config::{Shape, positive};
+pub use super::super::cycle::Timer;
+use super::super::cycle::{Cycle, Pending, Probing};
 use super::super::grtt::{GroupRoundTrip, stamp};
 use super::super::identity::{instance, parse, sender_id};
 use super::super::states::STATES;
@@ -93,52 +95,6 @@ struct Cursor {
     is_informed: bool,
     block: u64,
     symbol: u8,
-}
-
-/// Times of probes (CMD CC).
-#[derive(Debug)]
-struct Probing {
-    sequence: u16,
-    interval: Duration,
-    most: Duration,
-    /// True if data was sent since the last probe.
-    active: bool,
-}
-
-/// Commands to send.
-#[derive(Debug, Default)]
-struct Pending {
-    probe: bool,
-    flush: bool,
-    end: bool,
-    squelch: bool,
-    advertise: bool,
-    last_squelch: Option<Time>,
-}
-
-/// Phase of the repair cycle (RFC 5740, 5.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cycle {
-    Normal,
-    Aggregating,
-    HoldOff,
-}
-
-/// Timers of the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// The rate limit allows the next packet.
-    Pace,
-    /// End of the collection of NACKs, or of the hold-off.
-    Cycle,
-    /// Next probe.
-    Probe,
-    /// Next FLUSH command.
-    Flush,
-    /// Next advertisement of requests.
-    Advertise,
-    /// Room for a file may appear.
-    Advance,
 }
 
 impl NormFileSender {
@@ -236,9 +192,8 @@ impl NormFileSender {
 
     fn emit_probe(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.pending.probe = false;
-        let sequence = self.probing.sequence;
+        let sequence = self.probing.next_sequence();
         let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &[] };
-        self.probing.sequence = sequence.wrapping_add(1);
         let mut rate = Vec::with_capacity(4);
         Extensions::push_rate(&mut rate, self.policy.rate);
         self.emit_command(command, &rate, buf);
@@ -342,11 +297,8 @@ impl NormFileSender {
         self.grtt.on_probe();
         // Probes must not take a notable part of the rate where the round-trip time is short.
         let shortest = self.grtt.value().max(MIN_PROBE_INTERVAL);
-        self.probing.interval = match std::mem::take(&mut self.probing.active) {
-            true => shortest,
-            false => (self.probing.interval * 2).clamp(shortest, self.probing.most.max(shortest)),
-        };
-        context.timers.arm(Timer::Probe, context.now + self.probing.interval);
+        let interval = self.probing.next_interval(shortest);
+        context.timers.arm(Timer::Probe, context.now + interval);
     }
 
     fn on_flush_timer(&mut self, context: &mut Context) {
@@ -418,11 +370,7 @@ impl Part for NormFileSender {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        let state = match self.cycle {
-            Cycle::Normal => "Normal",
-            Cycle::Aggregating => "Aggregating",
-            Cycle::HoldOff => "HoldOff",
-        };
+        let state = self.cycle.name();
         tell(ObservedState { of: STATES[0].of, about: 0, state, turn: 0 });
     }
 

@@ -16,11 +16,12 @@ use carillon_wire::norm::{
 };
 
 use super::config::Shape;
+use super::grtt::echo;
 use super::identity::{expand_block, instance, parse, receiver_id, sender_id};
 use super::sender::STREAM;
 use super::states::STATES;
 use crate::blocks::{Draws, MachineContext, Part, Player};
-use requesting::{Phase, Requesting};
+use requesting::Requesting;
 use store::Store;
 
 type Context = MachineContext<Timer>;
@@ -227,17 +228,6 @@ impl Timing {
     fn inactivity(&self) -> Duration {
         (40 * self.grtt).max(Duration::from_secs(1))
     }
-
-    /// Answer to the last probe: its time and how long it was held.
-    fn echo(&self, now: Time) -> Stamp {
-        let Some((sent, arrived)) = self.probe else { return Stamp::default() };
-        let held = now.since(arrived);
-        let micros = u64::from(sent.microseconds) + held.as_micros() as u64;
-        Stamp {
-            seconds: sent.seconds.wrapping_add((micros / 1_000_000) as u32),
-            microseconds: (micros % 1_000_000) as u32,
-        }
-    }
 }
 
 impl Part for NormReceiver {
@@ -250,12 +240,7 @@ impl Part for NormReceiver {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        let state = match self.requesting.phase() {
-            Phase::Idle => "Idle",
-            Phase::BackOff => "BackOff",
-            Phase::HoldOff => "HoldOff",
-        };
-        let turn = self.requesting.turn();
+        let (state, turn) = (self.requesting.phase().name(), self.requesting.turn());
         tell(ObservedState { of: STATES[1].of, about: 0, state, turn });
     }
 
@@ -308,7 +293,7 @@ impl Part for NormReceiver {
         let response = carillon_wire::norm::Response {
             sender: self.sender,
             instance: self.instance,
-            echo: self.timing.echo(context.now),
+            echo: echo(self.timing.probe, context.now),
         };
         let body = Body::Nack { response, requests };
         Packet { sequence: self.sequence, source: self.id, body, extensions: Default::default() }.emit(buf);

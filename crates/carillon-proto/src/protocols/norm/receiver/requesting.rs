@@ -5,6 +5,7 @@ use carillon_wire::norm::Requests;
 
 use super::{Context, NormReceiver, Timer};
 use crate::protocols::norm::grtt::random_backoff;
+use crate::protocols::norm::phase::Phase;
 use crate::protocols::norm::repairs::Wants;
 
 /// State of the NACK process.
@@ -28,17 +29,6 @@ pub(super) struct Requesting {
     deferred: bool,
     /// Number of phases so far.
     turn: u64,
-}
-
-/// Phase of the NACK process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// No request is due.
-    Idle,
-    /// Waits in which requests of others may suppress the own ones.
-    BackOff,
-    /// Waits for repairs.
-    HoldOff,
 }
 
 impl Requesting {

@@ -1,4 +1,4 @@
-//! What a host asks of a node with periodic status.
+//! Calls of the host to a node with periodic status.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a host asks of an XTP sender.
+//! Calls of the host to an XTP sender.
 
 use bytes::Bytes;
 use carillon_core::{

@@ -8,6 +8,7 @@ use carillon_wire::norm::Requests;
 use super::{Context, NormFileReceiver, Reception, Timer};
 use crate::protocols::norm::files::needs::{MAX_BLOCKS, Needs};
 use crate::protocols::norm::grtt::random_backoff;
+use crate::protocols::norm::phase::Phase;
 
 /// State of the NACK process.
 #[derive(Debug)]
@@ -28,14 +29,6 @@ pub(super) struct Requesting {
     deferred: bool,
     /// Number of phases so far.
     turn: u64,
-}
-
-/// Phase of the NACK process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
-    Idle,
-    BackOff,
-    HoldOff,
 }
 
 impl Requesting {
