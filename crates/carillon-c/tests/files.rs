@@ -83,6 +83,39 @@ fn files_arrive_and_reports_have_rows() {
 }
 
 #[test]
+fn a_timeout_is_no_end() {
+    let Some(group) = loopback_group().map(|group| c(&group.to_string())) else { return };
+    let (proceed, waits) = std::sync::mpsc::channel();
+    let to = group.clone();
+    let sender = std::thread::spawn(move || {
+        // SAFETY: the strings end with 0, the message has three bytes, and the sender is closed once.
+        unsafe {
+            let sender = carillon_connect(to.as_ptr(), c"lo".as_ptr(), c"s".as_ptr(), null(), 1);
+            assert!(!sender.is_null(), "{}", text(carillon_error()));
+            waits.recv().expect("the receiver goes on");
+            assert_eq!(carillon_send(sender, c"one".as_ptr().cast(), 3), 0);
+            assert_eq!(carillon_close(sender), 0);
+        }
+    });
+    let mut buffer = [0; 8];
+    // SAFETY: the buffer has eight bytes, and each object is freed once.
+    unsafe {
+        let listener = carillon_listen(group.as_ptr(), c"lo".as_ptr(), null());
+        let session = carillon_accept(listener);
+        assert!(!session.is_null(), "{}", text(carillon_error()));
+        assert_eq!(carillon_recv_within(session, buffer.as_mut_ptr(), 8, 10), -4, "nothing was sent");
+        proceed.send(()).expect("the sender waits");
+        assert_eq!(carillon_recv_within(session, buffer.as_mut_ptr(), 2, 20_000), -3, "a short buffer");
+        assert_eq!(carillon_recv_within(session, buffer.as_mut_ptr(), 8, 20_000), 3);
+        assert_eq!(carillon_recv_within(session, buffer.as_mut_ptr(), 8, 20_000), -1, "the end");
+        carillon_session_free(session);
+        carillon_listener_free(listener);
+    }
+    sender.join().expect("it ends");
+    assert_eq!(&buffer[..3], b"one");
+}
+
+#[test]
 fn wrong_options_and_null_are_errors() {
     let wrong = [
         (c"colour", c"red", "colour: \"red\" is not a valid value"),

@@ -14,7 +14,11 @@ fn run(competitor: &str, workload: &str) -> RunResult {
          [workload]\nmessages = 100000\nmessage_bytes = 1000\n{workload}\n\
          [run]\ntime_limit = \"10 s\"\nunfinished = \"keep\"\nmeasure = [\"receivers\", \"queues\"]\n"
     );
-    let file = ScenarioFile::parse("x", &text).expect("a scenario");
+    run_text(&text)
+}
+
+fn run_text(text: &str) -> RunResult {
+    let file = ScenarioFile::parse("x", text).expect("a scenario");
     run_one(&Plan::new(&file).expect("a plan").runs[0], &mut NoObserver).expect("a run")
 }
 
@@ -41,6 +45,22 @@ fn two_sessions_share_a_link() {
         (value(&result, "session_throughput_bps"), value(&result, "competitor_throughput_bps"));
     assert!(own + other > 8e6 && own + other < 10e6, "{own} and {other}");
     assert!(value(&result, "competition_fairness") > 0.8, "{own} and {other}");
+}
+
+/// Answers stand in the queue so long that all receivers count as silent. A sender without a limit then sent its whole
+/// window at one instant, and lost its share.
+#[test]
+fn sessions_with_silent_receivers_share_a_link() {
+    let result = run_text(
+        "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"tree\"\nfanout = \"1 x 2\"\n\
+         link_rate = \"1 Mbit/s\"\nlink_delay = \"150 ms\"\nqueue = 100\n\
+         [protocol]\nname = \"carillon\"\nprofile = \"delivery\"\nflight = 65536\nwindow = 65536\n\
+         [competitor]\nkind = \"session\"\n[workload]\nmessages = 4000000\nmessage_bytes = 1000\n\
+         [run]\ntime_limit = \"20 s\"\nunfinished = \"keep\"\nmeasure = [\"receivers\", \"queues\"]\n",
+    );
+    let (own, other) =
+        (value(&result, "session_throughput_bps"), value(&result, "competitor_throughput_bps"));
+    assert!(value(&result, "competition_fairness") > 0.9, "{own} and {other}");
 }
 
 #[test]

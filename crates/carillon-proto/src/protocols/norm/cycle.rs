@@ -81,3 +81,20 @@ pub enum Timer {
     /// Room for a message or file may appear.
     Advance,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_intervals_of_probes_double_up_to_a_limit() {
+        let ms = Duration::from_millis;
+        let mut probing = Probing { sequence: u16::MAX, interval: ms(100), most: ms(350), active: true };
+        let intervals: Vec<_> = (0..4).map(|_| probing.next_interval(ms(100))).collect();
+        assert_eq!(intervals, [ms(100), ms(200), ms(350), ms(350)]);
+        assert_eq!(probing.next_interval(ms(500)), ms(500), "the limit is never below the shortest interval");
+        probing.active = true;
+        assert_eq!(probing.next_interval(ms(100)), ms(100));
+        assert_eq!((probing.next_sequence(), probing.next_sequence()), (u16::MAX, 0));
+    }
+}
