@@ -17,8 +17,6 @@ mod history;
 mod holes;
 mod incoming;
 mod intake;
-#[cfg(test)]
-mod intake_tests;
 mod leftovers;
 mod listing;
 mod live;

@@ -9,8 +9,8 @@
 
 mod apply;
 mod loss;
-mod receiving;
 mod special;
+mod table;
 #[cfg(test)]
 mod tests;
 mod unshare;
@@ -21,7 +21,8 @@ use std::str::FromStr;
 
 pub use loss::Loss;
 pub(super) use loss::Losses;
-pub(super) use receiving::Received;
+pub(super) use table::Received;
+pub(super) use unshare::Groups as HardLinkGroups;
 
 /// Part of an archive that a receiver accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -31,7 +31,7 @@ impl Target {
     }
 
     /// Part of archives that is accepted.
-    pub(super) fn accepts(&self) -> Accepted {
+    pub(in crate::files) fn accepts(&self) -> Accepted {
         match self {
             Target::Directory(folder) => folder.accepts(),
             Target::Output(_) => Accepted::Nothing,
@@ -39,7 +39,7 @@ impl Target {
     }
 
     /// Creates a special entry unless it exists. `leader` is the file to which a hard link belongs.
-    pub(super) fn make_special(
+    pub(in crate::files) fn make_special(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
@@ -114,7 +114,7 @@ impl Target {
     }
 
     /// Gives a file an inode of its own, with equal contents.
-    pub(super) fn unshare(
+    pub(in crate::files) fn unshare(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,

@@ -8,7 +8,7 @@ use rustix::fs::Stat;
 use super::super::update::Lookup;
 
 /// Further names of files, by the index of the file.
-pub(super) struct Groups<'a>(BTreeMap<u32, Vec<&'a [u8]>>);
+pub(in crate::files) struct Groups<'a>(BTreeMap<u32, Vec<&'a [u8]>>);
 
 impl<'a> Groups<'a> {
     /// Collects the hard links of a table.

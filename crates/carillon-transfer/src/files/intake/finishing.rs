@@ -1,6 +1,6 @@
 //! Call of the receiver's function at the end of a transfer.
 
-use super::super::finish::{Arrived, Finish, WrittenFiles};
+use super::super::finish::{Arrived, Finish};
 use super::super::problem::{Problem, ours, refused};
 use super::{Intake, Sink};
 
@@ -22,8 +22,9 @@ impl Intake {
     }
 
     /// Collects the files that are written, for [`finish`](Self::finish).
-    pub fn collecting(self, collects: bool) -> Self {
-        Intake { written: collects.then(WrittenFiles::default), ..self }
+    pub fn collecting(mut self, collects: bool) -> Self {
+        self.completed.collect(collects);
+        self
     }
 
     /// Calls the function, once, if everything has arrived. Its error becomes the result.
@@ -31,12 +32,12 @@ impl Intake {
         if self.result() != Some(&Ok(())) {
             return;
         }
-        let Some(written) = self.written.take() else { return };
+        let Some(written) = self.completed.take_written() else { return };
         let arrived = Arrived {
             job,
             sender: &self.name,
-            files: self.files,
-            bytes: self.bytes,
+            files: self.counts.files,
+            bytes: self.counts.bytes,
             written: written.files(),
             deleted: self.deleted().map_or(0, |deleted| deleted.count),
             digest: self.listing.digest(),

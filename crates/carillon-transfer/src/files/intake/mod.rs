@@ -1,31 +1,44 @@
 //! Receiver of one sender's records: it checks them and writes files or messages.
+//!
+//! [`Intake::take`] passes each record to the code of the [`Stage`] that the transfer is in: [`contents`] for the file
+//! that is received, [`entries`] between files, [`stream`] for live messages. What only updates and archives have comes
+//! first ([`update`], [`archive`]).
 
+mod archive;
+mod completed;
+mod contents;
+mod deleting;
+mod entries;
 mod finishing;
 mod missing;
 mod prior_file;
 mod progress;
 mod resuming;
+mod resumption;
 mod sink;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod unwritten;
+mod update;
 
 use carillon_core::Order;
-use carillon_wire::file::{Record, RelativePath, TransferId, link_stays_below, records};
+use carillon_wire::file::{Record, records};
 
 use super::archive::Received;
-use super::arriving::{Completed, Open, Spare, Unstored};
-use super::finish::WrittenFiles;
+use super::arriving::{Open, Spare};
 use super::listing::Listing;
-use super::live::Live;
-use super::message_numbers::MessageNumbers;
-use super::names::{components, is_part_name, shown_name};
-use super::problem::{Problem, Unstorable, damaged, in_order, ours, refused, relative, stored};
-use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
+use super::problem::{Problem, damaged, ours, refused};
 use super::target::Position;
-use super::times::Attributes;
 use super::update::{Comparison, MAX_SUBTREES};
 
+use completed::CompletedFiles;
 use missing::Missing;
-pub(super) use prior_file::PriorFile;
+use prior_file::PriorFile;
+use resumption::Resumption;
 pub use sink::Sink;
+use stream::StreamIntake;
+use unwritten::Unwritten;
 
 /// Applies the records of one sender and checks every offset and digest.
 #[derive(Debug)]
@@ -33,50 +46,48 @@ pub struct Intake {
     /// The sender's name.
     name: String,
     /// Prefix of its file names: the directory of this sender and a slash, or empty.
-    pub(super) folder: String,
-    pub(super) stage: Stage,
-    pub(super) announced: Option<(u32, Option<u64>)>,
-    /// Bytes of ended files.
-    pub(super) bytes: u64,
-    /// Number of files, directories and links so far.
-    pub(super) entries: u32,
-    /// Completed files, and their number.
-    pub(super) files: u32,
-    completed: Option<Vec<Completed>>,
-    /// Files that were written so far, if a function is called at the end.
-    written: Option<WrittenFiles>,
-    pub(super) missing: Missing,
-    pub(super) position: Position,
+    folder: String,
+    stage: Stage,
+    /// Number of entries and bytes of all files, once announced.
+    announced: Option<(u32, Option<u64>)>,
+    counts: Counts,
+    completed: CompletedFiles,
+    missing: Missing,
+    position: Position,
     /// Comparison with the sender's list, in an update, and the answer to its question.
-    pub(super) comparison: Option<Box<Comparison>>,
-    pub(super) answer: Option<(u32, Vec<u8>)>,
+    comparison: Option<Box<Comparison>>,
+    answer: Option<(u32, Vec<u8>)>,
     /// Attributes and special entries, in an archive.
-    pub(super) archive: Option<Box<Received>>,
-    /// Bytes copied from earlier versions of files.
-    pub(super) copied: u64,
+    archive: Option<Box<Received>>,
     /// Buffers for the next file.
     spare: Option<Box<Spare>>,
-    /// Identifier of the transfer, if it has one and its data can be kept.
-    pub(super) transfer: Option<TransferId>,
-    /// Entry and offset at which the sender began.
-    begun: (u32, u64),
-    /// State that an earlier attempt left.
-    pub(super) kept: Option<Kept>,
-    /// Progress in the journal: complete entries and bytes in them.
-    pub(super) noted: Option<(u32, u64)>,
-    /// Bytes that were present before.
-    pub(super) resumed: u64,
+    resumption: Resumption,
     /// Digest of the entries that the sender announced.
     listing: Listing,
-    /// Sequence numbers of live-stream messages.
-    numbers: MessageNumbers,
+    /// Messages of a live stream.
+    stream: StreamIntake,
     result: Option<Result<(), String>>,
     /// True if data was damaged and the verified part is kept.
     is_damaged: bool,
 }
 
+/// Amounts that have arrived.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Bytes of ended files.
+    bytes: u64,
+    /// Number of files, directories and links so far.
+    entries: u32,
+    /// Number of completed files.
+    files: u32,
+    /// Bytes copied from earlier versions of files.
+    copied: u64,
+    /// Bytes that were present before.
+    resumed: u64,
+}
+
 #[derive(Debug)]
-pub(super) enum Stage {
+enum Stage {
     /// Waits for OFFER, or for the first of a live stream.
     Begin,
     /// Waits for FILE or END.
@@ -85,10 +96,8 @@ pub(super) enum Stage {
     Contents(Box<Open>),
     /// Waits for DATA, END_OF_FILE or KEPT of an existing file.
     PriorFile(Box<PriorFile>),
-    /// Waits for the end of a file that is here and is sent to others, with its name and the bytes received.
-    Present(Vec<u8>, u64),
-    /// Waits for the end of a file that cannot be stored, with its name and the bytes received.
-    Unstored(Vec<u8>, u64),
+    /// Waits for the end of a file that is not written: it is here already, or cannot be stored.
+    Unwritten(Unwritten),
     /// Waits for messages of a live stream, or its end.
     Live,
     /// Has everything, or has failed.
@@ -104,25 +113,17 @@ impl Intake {
             folder: folder.map(|folder| folder + "/").unwrap_or_default(),
             stage: Stage::Begin,
             announced: None,
-            bytes: 0,
-            entries: 0,
-            files: 0,
-            completed: completed.then(Vec::new),
-            written: None,
+            counts: Counts::default(),
+            completed: CompletedFiles::new(completed),
             missing: Missing::default(),
             position: None,
             comparison: None,
             answer: None,
             archive: None,
-            copied: 0,
             spare: None,
-            transfer: None,
-            begun: (0, 0),
-            kept: None,
-            noted: None,
-            resumed: 0,
+            resumption: Resumption::default(),
             listing: Listing::default(),
-            numbers: MessageNumbers::new(Order::Source),
+            stream: StreamIntake::new(Order::Source),
             result: None,
             is_damaged: false,
         }
@@ -130,7 +131,7 @@ impl Intake {
 
     /// Sets the order of delivery.
     pub fn in_order(self, order: Order) -> Self {
-        Intake { numbers: MessageNumbers::new(order), ..self }
+        Intake { stream: StreamIntake::new(order), ..self }
     }
 
     /// Applies a message. Errors of the transfer become its result; a returned error is local.
@@ -168,21 +169,24 @@ impl Intake {
 
     /// Removes the journal: the transfer is complete, or its data is useless.
     fn forget(&self, sink: &mut Sink) {
-        if let (Sink::Files(target), Some(_)) = (sink, self.transfer) {
+        if let (Sink::Files(target), Some(_)) = (sink, self.resumption.transfer) {
             target.forget();
         }
     }
 
     /// Keeps the verified data for another attempt; returns false if there can be none.
     fn keep(&mut self, sink: &mut Sink) -> bool {
-        if self.transfer.is_none() {
+        if self.resumption.transfer.is_none() {
             return false;
         }
         let mut open = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Contents(mut open) => open.take_back().is_ok().then_some(open),
             _ => None,
         };
-        if self.entries == 0 && self.kept.is_none() && open.as_ref().is_none_or(|open| open.verified == 0) {
+        if self.counts.entries == 0
+            && self.resumption.kept.is_none()
+            && open.as_ref().is_none_or(|open| open.verified == 0)
+        {
             // There is nothing to resume from.
             self.forget(sink);
         } else {
@@ -194,7 +198,7 @@ impl Intake {
     /// Ends for this reason because no more data will come, unless it has ended before.
     pub fn give_up(&mut self, reason: String) {
         if self.result.is_none() {
-            let shortage = self.numbers.shortage().map(|shortage| format!("{shortage}: {reason}"));
+            let shortage = self.stream.shortage().map(|shortage| format!("{shortage}: {reason}"));
             self.end(Err(shortage.unwrap_or(reason)));
         }
     }
@@ -204,7 +208,7 @@ impl Intake {
         // Directories get their permission bits.
         self.position = None;
         self.spare = None;
-        self.numbers.forget();
+        self.stream.forget();
         self.result = Some(result);
     }
 
@@ -233,318 +237,51 @@ impl Intake {
         if self.on_archive(&record, sink)? || self.on_update(&record, sink)? {
             return Ok(false);
         }
-        match (std::mem::replace(&mut self.stage, Stage::Over), record) {
-            (Stage::Begin | Stage::Live, Record::Message { number, bytes }) => {
-                let live = self.live(sink)?;
-                self.numbers.take(number).map_err(|text| refused(&text))?;
-                live.write(&self.name, number, bytes).map_err(ours)?;
-                return Ok(self.has_message(bytes.len()));
+        // The loop has inspected the next messages already.
+        if let Record::Span { .. } = record {
+            return Ok(false);
+        }
+        match (std::mem::replace(&mut self.stage, Stage::Over), &record) {
+            (Stage::Contents(open), record) => self.on_contents(open, record, sink)?,
+            (Stage::Begin | Stage::Live, record) if StreamIntake::takes(record) => {
+                return self.on_stream(record, sink);
             }
-            (Stage::Begin | Stage::Live, Record::Piece { number, offset, len, bytes }) => {
-                let live = self.live(sink)?;
-                let whole =
-                    self.numbers.take_piece(number, (offset, len), bytes).map_err(|text| refused(&text))?;
-                if let Some(whole) = whole {
-                    live.write_whole(&self.name, number, whole).map_err(ours)?;
-                }
-                return Ok(self.has_message(bytes.len()));
-            }
-            (Stage::Begin | Stage::Live, Record::EndOfStream { messages }) => {
-                self.live(sink)?;
-                self.stage = Stage::Live;
-                return self.numbers.end(messages).map_err(|text| refused(&text));
-            }
-            (Stage::Begin, Record::Offer { entries, bytes }) => {
+            (Stage::Begin, &Record::Offer { entries, bytes }) => {
                 let Sink::Files(_) = sink else { return Err(self.files_come()) };
                 self.announced = Some((entries, bytes));
                 self.stage = Stage::Between;
             }
-            (Stage::Between, Record::Resume(from)) if self.entries == 0 && self.transfer.is_none() => {
-                self.resume(sink, from)?;
-                self.stage = Stage::Between;
-            }
-            (Stage::Between, Record::File { index, size, mode, modified, path }) => {
-                self.expect_entry(index)?;
-                let attributes = Attributes { mode, modified };
-                self.stage = match self.had(sink, path, size)? {
-                    Ok(Some(had)) => Stage::PriorFile(Box::new(had)),
-                    Ok(None) => match self.open(sink, path, size, attributes)? {
-                        Ok(open) => Stage::Contents(Box::new(open)),
-                        Err(reason) => self.unstored(path, &reason, 0)?,
-                    },
-                    Err(reason) => self.unstored(path, &reason, 0)?,
-                };
-            }
-            (Stage::Unstored(name, offset), Record::Data { index, offset: at, bytes }) => {
-                self.expect_index(index)?;
-                in_order(&name, offset, at)?;
-                self.stage = Stage::Unstored(name, offset + bytes.len() as u64);
-            }
-            (Stage::Unstored(name, offset), Record::Hole { index, offset: at, len }) => {
-                self.expect_index(index)?;
-                in_order(&name, offset, at)?;
-                self.stage = Stage::Unstored(name, offset.saturating_add(len));
-            }
-            (stage @ Stage::Unstored(..), Record::Subtree { index, .. }) => {
-                self.expect_index(index)?;
-                self.stage = stage;
-            }
-            (Stage::Unstored(name, offset), Record::EndOfFile { index, size, .. }) => {
-                self.expect_index(index)?;
-                in_order(&name, size, offset)?;
-                self.bytes += offset;
-                self.next_entry(sink);
-            }
-            (Stage::Unstored(_, offset), Record::Withdraw { index, .. }) => {
-                self.expect_index(index)?;
-                self.bytes += offset;
-                self.next_entry(sink);
-            }
-            // The loop has inspected the next messages already.
-            (stage, Record::Span { .. }) => self.stage = stage,
-            (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
-                let done = self.expect_index(index).and_then(|()| open.append(offset, bytes));
-                self.go_on(open, sink);
-                done?;
-            }
-            (Stage::Contents(mut open), Record::Hole { index, offset, len }) => {
-                let done = self.expect_index(index).and_then(|()| open.go_over(offset, len));
-                self.go_on(open, sink);
-                done?;
-            }
-            (Stage::Contents(mut open), Record::Subtree { index, end, value }) => {
-                let done = self.expect_index(index).and_then(|()| open.compare(end, value));
-                self.go_on(open, sink);
-                done?;
-            }
-            // The parts of the file are compared at its end.
-            (Stage::PriorFile(had), Record::Subtree { index, .. }) => {
-                self.expect_index(index)?;
-                self.stage = Stage::PriorFile(had);
-            }
-            (Stage::PriorFile(mut had), Record::Data { index, offset, bytes }) => {
-                self.expect_index(index)?;
-                in_order(&had.name, had.offset, offset)?;
-                had.offset += bytes.len() as u64;
-                self.stage = Stage::PriorFile(had);
-            }
-            (Stage::PriorFile(mut had), Record::Hole { index, offset, len }) => {
-                self.expect_index(index)?;
-                in_order(&had.name, had.offset, offset)?;
-                had.offset += len;
-                self.stage = Stage::PriorFile(had);
-            }
-            (Stage::PriorFile(had), Record::Kept { index }) if index < self.begun.0 => {
-                self.expect_index(index)?;
-                self.resumed += had.size;
-                self.bytes += had.size;
-                self.files += 1;
-                self.next_entry(sink);
-            }
-            (Stage::PriorFile(had), Record::EndOfFile { index, size, digest }) => {
-                self.expect_index(index)?;
-                let digest = blake3::Hash::from_bytes(digest);
-                let completed = had.close(sink, &mut self.position, size, digest)?;
-                self.complete(completed, sink);
-            }
-            (Stage::PriorFile(had), Record::Withdraw { index, reason }) => {
-                self.expect_index(index)?;
-                self.bytes += had.offset;
-                self.missing.add(&had.name, reason);
-                self.next_entry(sink);
-            }
-            (Stage::Contents(mut open), Record::EndOfFile { index, size, digest }) => {
-                let digest = blake3::Hash::from_bytes(digest);
-                if let Err(problem) = self.expect_index(index).and_then(|()| open.verify(size, digest)) {
-                    self.stage = Stage::Contents(open);
-                    return Err(problem);
-                }
-                let cleared = self.clear()?;
-                let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                let (completed, spare) = match cleared {
-                    Ok(()) => open.close(target, &mut self.position, digest)?,
-                    Err(reason) => open.leave(&reason),
-                };
-                self.spare = Some(spare);
-                match completed {
-                    Ok(completed) => self.complete(completed, sink),
-                    Err(unstored) => {
-                        self.bytes += size;
-                        self.missing.add_unstored(unstored);
-                        self.next_entry(sink);
-                    }
-                }
-            }
-            (Stage::Contents(open), Record::Withdraw { index, reason }) => {
-                self.expect_index(index)?;
-                self.bytes += open.offset;
-                self.missing.add(&open.name, reason);
-                self.spare = Some(open.spare.cleared());
-                if let Some(partial) = open.partial {
-                    partial.discard();
-                }
-                self.next_entry(sink);
-            }
-            (Stage::Between, Record::Directory { index, mode, modified, path }) => {
-                self.expect_entry(index)?;
-                let name = self.below(path)?;
-                let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                let attributes = Attributes { mode, modified };
-                let made = target.make_directory(&mut self.position, &relative(&name)?, attributes);
-                if let Err(reason) = stored(made)? {
-                    self.unstored(path, &reason, 0)?;
-                }
-                self.next_entry(sink);
-            }
-            (Stage::Between, Record::Link { index, target: text, path }) => {
-                self.expect_entry(index)?;
-                if !link_stays_below(&path, text) {
-                    let (path, text) = (shown_name(&path), shown_name(text));
-                    return Err(refused(&format!("the link {path} leads out, to {text}: it is not made")));
-                }
-                let name = self.below(path)?;
-                let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                // A file of an earlier attempt may exist.
-                let again = self.kept.as_ref().is_some_and(|kept| index < kept.at_most());
-                let made = target.make_link(&mut self.position, &relative(&name)?, text, again);
-                if let Err(reason) = stored(made)? {
-                    self.unstored(path, &reason, 0)?;
-                }
-                self.next_entry(sink);
-            }
-            (Stage::Between, Record::End { bytes, listing }) => {
-                let (entries, _) = self.announced.unwrap_or_default();
-                if entries != self.entries || bytes != self.bytes {
-                    return Err(damaged(format!(
-                        "the transfer is incomplete: {} of {entries} entries and {} of {bytes} bytes arrived",
-                        self.entries, self.bytes
-                    )));
-                }
-                if listing != self.listing.digest() {
-                    // It is unknown which of the existing files are wrong, and another attempt cannot know either.
-                    return Err(refused(
-                        "names, permissions or times differ from the sender's: remove the received files and try again",
-                    ));
-                }
-                if let Some(descent) = &mut self.position {
-                    descent.finish().map_err(ours)?;
-                }
-                if let Some(text) = self.missing.text() {
-                    return Err(refused(&text));
-                }
-                self.conclude(sink)?;
+            (Stage::Between, &Record::End { bytes, listing }) => {
+                self.on_end(bytes, listing, sink)?;
                 return Ok(true);
             }
-            (stage, record) => {
-                self.stage = stage;
-                return Err(damaged(format!(
-                    "the transfer is incomplete: messages are missing before \"{record}\""
-                )));
-            }
+            (Stage::Between, record) => self.on_entry(record, sink)?,
+            (Stage::PriorFile(had), record) => self.on_prior_file(had, record, sink)?,
+            (Stage::Unwritten(file), record) => self.on_unwritten(file, record, sink)?,
+            (stage, record) => self.out_of_turn(stage, record)?,
         }
         Ok(false)
     }
 
-    /// Continues with a file after more of it has arrived.
-    pub(super) fn go_on(&mut self, mut open: Box<Open>, sink: &mut Sink) {
-        if self.noted.is_none() && self.bytes + open.offset >= KEEP_BYTES {
-            self.note(sink, open.partial.as_mut());
-        }
-        self.stage = Stage::Contents(open);
-    }
-
-    /// Records an entry that cannot be stored.
-    pub(super) fn unstored(
-        &mut self,
-        path: RelativePath<'_>,
-        reason: &Unstorable,
-        begun: u64,
-    ) -> Result<Stage, Problem> {
-        let name = self.below(path)?;
-        self.missing.add_unstored(Unstored { name: name.clone(), reason: reason.to_string() });
-        Ok(Stage::Unstored(name, begun))
-    }
-
-    /// Advances to the next entry.
-    pub(super) fn next_entry(&mut self, sink: &mut Sink) {
-        self.drop_kept(sink);
-        self.entries += 1;
-        self.stage = Stage::Between;
-        let is_due = |(entries, bytes): (u32, u64)| {
-            self.entries >= entries.saturating_add(NOTE_ENTRIES)
-                || self.bytes >= bytes.saturating_add(KEEP_BYTES)
+    /// Handles a record of a live stream; returns true at its end.
+    fn on_stream(&mut self, record: &Record<'_>, sink: &mut Sink) -> Result<bool, Problem> {
+        let Sink::Live(live) = sink else {
+            return Err(refused(&format!("{} sends a live stream: receive it with --stream", self.name)));
         };
-        if self.noted.is_some_and(is_due) {
-            self.note(sink, None);
-        }
-    }
-
-    /// Records a complete file.
-    fn complete(&mut self, completed: Completed, sink: &mut Sink) {
-        self.bytes += completed.bytes;
-        self.files += 1;
-        if let Some(list) = &mut self.written {
-            list.add(&completed);
-        }
-        if let Some(list) = &mut self.completed {
-            list.push(completed);
-        }
-        self.next_entry(sink);
-    }
-
-    /// Destination of live-stream messages.
-    fn live<'a>(&self, sink: &'a mut Sink) -> Result<&'a mut Live, Problem> {
-        match sink {
-            Sink::Live(live) => {
-                live.in_order &= !self.numbers.as_they_come();
-                Ok(live)
-            }
-            Sink::Files(_) => Err(self.streams()),
-        }
-    }
-
-    /// Records a message or part of one; returns true if it was missing.
-    fn has_message(&mut self, bytes: usize) -> bool {
-        self.bytes += bytes as u64;
+        let (bytes, is_over) = self.stream.on_record(&self.name, record, live)?;
+        self.counts.bytes += bytes;
         self.stage = Stage::Live;
-        self.numbers.is_complete()
+        Ok(is_over)
     }
 
-    /// Name below the destination.
-    fn below(&self, path: RelativePath<'_>) -> Result<Vec<u8>, Problem> {
-        let name = [self.folder.as_bytes(), path.as_bytes()].concat();
-        if components(&name).any(is_part_name) {
-            let text = format!("{} has the name of a temporary file: not received", shown_name(&name));
-            return Err(refused(&text));
-        }
-        relative(&name)?;
-        Ok(name)
-    }
-
-    /// Error: the sender streams although files are expected.
-    fn streams(&self) -> Problem {
-        refused(&format!("{} sends a live stream: receive it with --stream", self.name))
+    /// Fails at a record that this stage does not expect.
+    fn out_of_turn(&mut self, stage: Stage, record: &Record<'_>) -> Result<(), Problem> {
+        self.stage = stage;
+        Err(damaged(format!("the transfer is incomplete: messages are missing before \"{record}\"")))
     }
 
     /// Error: the sender sends files although a stream is expected.
     fn files_come(&self) -> Problem {
         refused(&format!("{} sends files: receive them without --stream", self.name))
-    }
-
-    pub(super) fn expect_index(&self, index: u32) -> Result<(), Problem> {
-        let expected = self.entries;
-        if index == expected {
-            return Ok(());
-        }
-        Err(damaged(format!("the transfer is incomplete: entry {index} arrived instead of entry {expected}")))
-    }
-
-    /// Checks the index of the first record of an entry.
-    fn expect_entry(&self, index: u32) -> Result<(), Problem> {
-        let (entries, _) = self.announced.unwrap_or_default();
-        if self.entries >= entries {
-            return Err(damaged(format!("more entries arrived than the {entries} announced ones")));
-        }
-        self.expect_index(index)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::arriving::Completed;
 use super::super::names::shown_name;
-use super::super::problem::{Problem, ours, refused, relative};
+use super::super::problem::{Problem, in_order, ours, refused, relative};
 use super::super::target::Position;
 use super::Sink;
 
@@ -16,6 +16,13 @@ pub struct PriorFile {
 }
 
 impl PriorFile {
+    /// Passes over a part that is received again.
+    pub fn pass(&mut self, offset: u64, len: u64) -> Result<(), Problem> {
+        in_order(&self.name, self.offset, offset)?;
+        self.offset = self.offset.saturating_add(len);
+        Ok(())
+    }
+
     /// Compares the file with the sender's digest and names it.
     pub fn close(
         self,

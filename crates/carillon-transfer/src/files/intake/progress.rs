@@ -12,26 +12,26 @@ impl Intake {
     /// Bytes received so far, including withdrawn files.
     pub fn bytes(&self) -> u64 {
         match &self.stage {
-            Stage::Contents(open) => self.bytes + open.offset,
-            Stage::PriorFile(had) => self.bytes + had.offset,
-            Stage::Present(_, offset) | Stage::Unstored(_, offset) => self.bytes + offset,
-            _ => self.bytes,
+            Stage::Contents(open) => self.counts.bytes + open.offset,
+            Stage::PriorFile(had) => self.counts.bytes + had.offset,
+            Stage::Unwritten(file) => self.counts.bytes + file.offset,
+            _ => self.counts.bytes,
         }
     }
 
     /// Returns true if the sender has ended its live stream and messages are missing.
     pub fn is_short(&self) -> bool {
-        self.result.is_none() && self.numbers.is_short()
+        self.result.is_none() && self.stream.is_short()
     }
 
     /// Bytes that were present before.
     pub fn resumed(&self) -> u64 {
-        self.resumed
+        self.counts.resumed
     }
 
     /// Bytes of changed files that were copied from their earlier versions.
     pub fn copied(&self) -> u64 {
-        self.copied
+        self.counts.copied
     }
 
     /// Total bytes of all files, once announced.
@@ -41,7 +41,7 @@ impl Intake {
 
     /// Files completed.
     pub fn files(&self) -> u32 {
-        self.files
+        self.counts.files
     }
 
     /// Returns true if it failed by damaged data and the verified part is kept.
@@ -56,12 +56,12 @@ impl Intake {
 
     /// Completed files since the last call, if they are listed.
     pub fn take_completed(&mut self) -> Vec<Completed> {
-        self.completed.as_mut().map(std::mem::take).unwrap_or_default()
+        self.completed.take()
     }
 
     /// Returns true if there are completed files to take.
     pub fn has_completed(&self) -> bool {
-        self.completed.as_ref().is_some_and(|completed| !completed.is_empty())
+        self.completed.has_some()
     }
 
     /// Entries that cannot be stored, since the last call.

@@ -13,24 +13,12 @@ impl Intake {
     /// Handles the identifier of a transfer and the sender's starting point.
     pub(super) fn resume(&mut self, sink: &mut Sink, from: ResumePoint) -> Result<(), Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
-        if self.folder.is_empty() {
-            self.transfer = Some(from.transfer);
-            self.kept = target.resume(from.transfer);
+        let is_first = self.folder.is_empty() && self.resumption.identify(from.transfer, target);
+        // Complete files would block the next attempt; a single entry has no next attempt.
+        if is_first && self.announced.is_some_and(|(entries, _)| entries > 1) {
+            self.note(sink, None);
         }
-        match &self.kept {
-            Some(kept) => self.noted = Some((kept.reached.entry, 0)),
-            // Complete files would block the next attempt; a single entry has no next attempt.
-            None if self.announced.is_some_and(|(entries, _)| entries > 1) => self.note(sink, None),
-            None => {}
-        }
-        let had = self.kept.as_ref().map_or((0, 0), |kept| (kept.reached.entry, kept.reached.offset));
-        self.begun = (from.entry, from.offset);
-        if self.begun > had {
-            return Err(refused(
-                "the sender resumes at a point that this receiver has not reached: try again",
-            ));
-        }
-        Ok(())
+        self.resumption.begin(&from)
     }
 
     /// Looks for an existing complete file from an attempt that came further.
@@ -41,18 +29,18 @@ impl Intake {
         size: Option<u64>,
     ) -> Result<Result<Option<PriorFile>, Unstorable>, Problem> {
         // An update has compared all files.
-        let kept = self.kept.as_ref().filter(|_| self.comparison.is_none());
+        let kept = self.resumption.kept.as_ref().filter(|_| self.comparison.is_none());
         let (Some(kept), Sink::Files(target), Some(size)) = (kept, sink, size) else {
             return Ok(Ok(None));
         };
-        let was_noted = self.entries < kept.reached.entry;
-        let is_part = self.entries == kept.reached.entry && kept.part.is_some();
+        let was_noted = self.counts.entries < kept.reached.entry;
+        let is_part = self.counts.entries == kept.reached.entry && kept.part.is_some();
         // Where files are replaced an existing file may be outdated: without a journal entry it is written again.
-        if !was_noted && (is_part || self.entries >= kept.at_most() || target.overwrites()) {
+        if !was_noted && (is_part || self.counts.entries >= kept.at_most() || target.overwrites()) {
             return Ok(Ok(None));
         }
         let name = self.below(path)?;
-        let offset = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
+        let offset = self.resumption.offset(self.counts.entries);
         match stored(target.existing(&mut self.position, &relative(&name)?, size))? {
             Err(reason) => Ok(Err(reason)),
             Ok(Some(_)) => Ok(Ok(Some(PriorFile { name, size, offset }))),
@@ -65,17 +53,10 @@ impl Intake {
     }
 
     /// Writes the progress into the journal.
-    pub(in crate::files) fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
-        let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
+    pub(super) fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
         // The next attempt would look for the files in the journal.
-        if self.missing.unstored_count > 0 {
-            return;
-        }
-        // The journal of an earlier attempt may be further ahead.
-        let further = |(noted, _)| noted > self.entries || (noted == self.entries && partial.is_none());
-        if !self.noted.is_some_and(further) {
-            self.noted = Some((self.entries, self.bytes));
-            target.note(transfer, self.entries, partial);
+        if let (0, Sink::Files(target)) = (self.missing.unstored_count, sink) {
+            self.resumption.note(target, self.counts.entries, self.counts.bytes, partial);
         }
     }
 
@@ -90,10 +71,10 @@ impl Intake {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
         let name = self.below(path)?;
         let mut spare = self.spare.take().unwrap_or_default();
-        let begun = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
-        let kept = self.kept.as_ref().filter(|_| self.comparison.is_none());
-        let kept = kept.filter(|kept| self.entries == kept.reached.entry);
-        if let Some(part) = kept.and_then(|kept| kept.part.clone()) {
+        let begun = self.resumption.offset(self.counts.entries);
+        let is_update = self.comparison.is_some();
+        let part = self.resumption.part(self.counts.entries).filter(|_| !is_update);
+        if let Some(part) = part {
             let mut had = 0;
             let read = |bytes: &[u8]| {
                 spare.tree.update(bytes);
@@ -103,7 +84,7 @@ impl Intake {
                 target.reopen(&mut self.position, &relative(&name)?, size, &part, read).map_err(ours)?;
             let fits = begun <= had && size.is_none_or(|size| had <= size);
             if let Some(partial) = partial.filter(|_| fits) {
-                self.resumed += begun;
+                self.counts.resumed += begun;
                 let partial = Some(partial);
                 let open = Open { partial, name, attributes, size, offset: begun, had, verified: 0, spare };
                 return Ok(Ok(open));
@@ -131,7 +112,7 @@ impl Intake {
             }
         };
         let mut open = Open { partial, name, attributes, size, offset: 0, had: 0, verified: 0, spare };
-        if self.noted.is_some() && open.partial.is_some() {
+        if self.resumption.is_noted() && open.partial.is_some() {
             self.note(sink, open.partial.as_mut());
         }
         Ok(Ok(open))

@@ -20,13 +20,13 @@ use super::descent::Descent;
 use super::draft::Draft;
 use super::leftovers::Sweep;
 use super::manifest::special;
-use super::names::{below, part_name, shown_path};
+use super::names::{below, shown_path};
 use super::output::Output;
 use super::problem::Unstorable;
 use super::resume::{Journal, Kept};
 use super::spool::Spool;
 use super::times::{self, Attributes};
-use super::update::{self, Comparison, Lookup};
+use super::update::{Lookup, list_identity};
 use super::written::{Written, exact_device};
 use crate::LocalError;
 
@@ -261,7 +261,7 @@ impl Target {
     /// Identity of the list of the last complete update.
     pub(super) fn list(&self) -> Option<TransferId> {
         let Target::Directory(folder) = self else { return None };
-        update::list_identity(&mut Lookup::new(&folder.root).ok()?)
+        list_identity(&mut Lookup::new(&folder.root).ok()?)
     }
 
     /// Returns true if existing files are replaced.
@@ -336,14 +336,6 @@ impl Folder {
     /// Returns true if this name leads to an entry of the transfer with another spelling.
     pub(super) fn has_other_spelling(&self, directory: BorrowedFd<'_>, name: &[u8]) -> bool {
         self.written.has_other_spelling(directory, name)
-    }
-
-    /// Stores the list of a complete update.
-    pub(super) fn write_list(&mut self, comparison: &Comparison, table: &[u8]) {
-        let part = part_name(b"list", next(&mut self.number));
-        if let Ok(descent) = Descent::new(&self.root) {
-            let _ = update::write_list(descent.root(), comparison, table, &part);
-        }
     }
 
     pub(super) fn enter<'a>(

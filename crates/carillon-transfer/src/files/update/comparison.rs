@@ -12,7 +12,9 @@ use carillon_wire::holdings::{Holding, HoldingsWriter};
 use rustix::fs::Stat;
 
 use super::super::contents::READ_BYTES;
+use super::super::problem::{Problem, damaged, refused};
 use super::deleting::Deletion;
+use super::listed::{Listed, ListedKind};
 use super::lookup::{Lookup, is_file};
 use super::reading::hash_file;
 
@@ -36,26 +38,6 @@ pub(in crate::files) struct Comparison {
     places: BTreeMap<u32, Vec<Place>>,
     /// Versions of the file that is described or received.
     versions: Option<(u32, Versions)>,
-}
-
-/// A listed entry.
-#[derive(Debug)]
-pub(in crate::files) struct Listed {
-    pub name: Box<[u8]>,
-    pub mode: u32,
-    pub modified: Option<i64>,
-    pub kind: ListedKind,
-    pub holding: Holding,
-    /// True if the destination has the contents with other permission bits or another time.
-    pub differs: bool,
-}
-
-/// Kind of a listed entry.
-#[derive(Debug)]
-pub(in crate::files) enum ListedKind {
-    File { size: u64 },
-    Directory,
-    Link(Box<[u8]>),
 }
 
 /// Version of a file that has a certain part.
@@ -106,6 +88,49 @@ impl Comparison {
         let name = name.as_bytes().into();
         self.entries.push(Listed { name, mode, modified, kind, holding: Holding::Missing, differs: false });
         self.bytes <= MAX_LIST_BYTES
+    }
+
+    /// Adds an entry of the list, if it is the next of the announced number.
+    pub fn add_next(&mut self, record: &Record<'_>, index: u32, announced: u32) -> Result<(), Problem> {
+        if !self.flags.entries || index as usize != self.entries.len() || index >= announced {
+            return Err(damaged(format!("the list is incomplete: entry {index} is out of turn")));
+        }
+        match self.add(record) {
+            true => Ok(()),
+            false => Err(refused("the list of files is too long for an update")),
+        }
+    }
+
+    /// Checks that the digest of this entry follows its entry.
+    pub fn expect_digest(&self, index: u32) -> Result<(), Problem> {
+        if !self.flags.checksum || index as usize + 1 != self.entries.len() {
+            return Err(damaged(format!("the list is incomplete: digest {index} is out of turn")));
+        }
+        Ok(())
+    }
+
+    /// Finds the entry of a file that comes now. Returns true if it was listed with these attributes and is here.
+    pub fn has_listed(
+        &self,
+        index: u32,
+        name: &[u8],
+        size: Option<u64>,
+        modified: Option<i64>,
+    ) -> Result<bool, Problem> {
+        match self.entries.get(index as usize) {
+            Some(Listed {
+                name: listed,
+                kind: ListedKind::File { size: at },
+                modified: time,
+                holding,
+                ..
+            }) if **listed == *name => {
+                // A file that has changed since it was listed is another one.
+                let is_listed = Some(*at) == size && *time == modified;
+                Ok(is_listed && *holding == Holding::Same)
+            }
+            _ => Err(refused(&format!("entry {index} is another one than in the list"))),
+        }
     }
 
     /// Record of an entry, as it was listed.

@@ -16,14 +16,11 @@ use rustix::fs::{AtFlags, Dev, Dir, FileType, fstat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::super::descent::open_directory;
-use super::super::intake::{Intake, Sink};
 use super::super::manifest::Exclude;
 use super::super::names::{is_part_name, shown_name, split};
 use super::super::problem::{Problem, Unstorable, damaged, ours, refused};
-use super::super::target::Target;
 use super::super::times;
-use super::DELETIONS_QUESTION;
-use super::comparison::{Comparison, ListedKind};
+use super::listed::{Listed, ListedKind};
 use super::lookup::Lookup;
 
 /// Request of a sender to delete what it has not listed, and the plan for it.
@@ -116,7 +113,66 @@ impl Deletion {
         &self.deleted
     }
 
-    fn answer(&self) -> Vec<u8> {
+    /// Plans what is deleted, from the list of an update. `specials` are entries of an archive besides those of the list.
+    pub fn plan(
+        &mut self,
+        entries: &[Listed],
+        lookup: &mut Lookup,
+        specials: &[&[u8]],
+    ) -> Result<(), Problem> {
+        let exclude = Exclude::new(std::mem::take(&mut self.patterns)).map_err(|text| refused(&text))?;
+        self.plan = Some(plan(entries, lookup, specials, &exclude)?);
+        Ok(())
+    }
+
+    /// Indices of the listed entries in whose way others stand.
+    pub fn obstructed(&self) -> impl Iterator<Item = u32> {
+        self.plan.iter().flat_map(|plan| plan.obstacles.keys().copied())
+    }
+
+    /// Deletes what is planned unless `stays` is true for it, and sets the times of the listed directories again. Fails
+    /// without a plan.
+    pub fn delete(
+        &mut self,
+        entries: &[Listed],
+        lookup: &mut Lookup,
+        stays: impl Fn(BorrowedFd<'_>, &[u8]) -> bool,
+    ) -> Result<(), Problem> {
+        let Some(plan) = self.plan.take() else {
+            return Err(damaged("the question about deletions is missing".to_owned()));
+        };
+        let (mut touched, mut failures) = (BTreeSet::new(), Vec::new());
+        for doomed in plan.doomed {
+            match doomed.remove(lookup, &stays) {
+                Ok(true) => {
+                    touched.insert(split(&doomed.name).0.to_vec());
+                    self.deleted.extend(Some(doomed));
+                }
+                Ok(false) => {}
+                Err(error) => failures.push((doomed.shown(), error)),
+            }
+        }
+        for entry in entries {
+            if let (ListedKind::Directory, true) = (&entry.kind, touched.contains(&*entry.name))
+                && let Some(directory) = lookup.directory(&entry.name)
+            {
+                times::set(directory, entry.modified);
+            }
+        }
+        let Some((name, error)) = failures.first() else { return Ok(()) };
+        let more = match failures.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Err(refused(&format!(
+            "everything arrived, but {}{more} could not be deleted: {}",
+            shown_name(name),
+            std::io::Error::from(*error)
+        )))
+    }
+
+    /// Answer to QUESTION 3.
+    pub fn answer(&self) -> Vec<u8> {
         let Some(plan) = &self.plan else { return Deletions::encode(0, [], 16) };
         let all = plan.doomed.iter().chain(plan.obstacles.values().flatten());
         let names: Vec<Vec<u8>> = all.take(MAX_ANSWERED).map(Doomed::shown).collect();
@@ -161,87 +217,13 @@ impl Doomed {
     }
 }
 
-impl Intake {
-    /// Answers QUESTION 3.
-    pub(super) fn plan_deletions(&mut self, sink: &mut Sink) -> Result<(), Problem> {
-        let Sink::Files(Target::Directory(folder)) = sink else { return Err(refused("files come")) };
-        let Some(comparison) = &mut self.comparison else { return Ok(()) };
-        let Some(mut deletion) = comparison.deletion.take().filter(|_| matches!(comparison.question, 1 | 2))
-        else {
-            return Err(damaged("the question about deletions is out of turn".to_owned()));
-        };
-        let exclude = Exclude::new(std::mem::take(&mut deletion.patterns)).map_err(|text| refused(&text))?;
-        let specials: Vec<&[u8]> = self.archive.iter().flat_map(|archive| archive.specials()).collect();
-        let plan = plan(comparison, &specials, &exclude)?;
-        let name = |index: &u32| comparison.entries.get(*index as usize).map(|entry| entry.name.to_vec());
-        folder.replace_directories(plan.obstacles.keys().filter_map(name));
-        deletion.plan = Some(plan);
-        comparison.question = DELETIONS_QUESTION;
-        self.answer = Some((DELETIONS_QUESTION, deletion.answer()));
-        comparison.deletion = Some(deletion);
-        Ok(())
-    }
-
-    /// Removes what stands in the way of a file that is complete.
-    pub(in crate::files) fn clear(&mut self) -> Result<Result<(), Unstorable>, Problem> {
-        let index = self.entries;
-        let Some(comparison) = &mut self.comparison else { return Ok(Ok(())) };
-        let Comparison { deletion: Some(deletion), lookup, .. } = &mut **comparison else {
-            return Ok(Ok(()));
-        };
-        deletion.clear(lookup, index)
-    }
-
-    /// Deletes what is planned; everything has arrived by now.
-    pub(in crate::files) fn delete(&mut self, sink: &mut Sink) -> Result<(), Problem> {
-        let Sink::Files(Target::Directory(folder)) = sink else { return Ok(()) };
-        let Some(comparison) = &mut self.comparison else { return Ok(()) };
-        let Some(mut deletion) = comparison.deletion.take() else { return Ok(()) };
-        let Some(plan) = deletion.plan.take() else {
-            return Err(damaged("the question about deletions is missing".to_owned()));
-        };
-        let mut lookup = Lookup::new(folder.root()).map_err(|error| ours(error.into()))?;
-        let (mut touched, mut failures) = (BTreeSet::new(), Vec::new());
-        for doomed in plan.doomed {
-            // The file system may take its name for that of an entry of the transfer.
-            match doomed.remove(&mut lookup, &|directory, name| folder.has_other_spelling(directory, name)) {
-                Ok(true) => {
-                    touched.insert(split(&doomed.name).0.to_vec());
-                    deletion.deleted.extend(Some(doomed));
-                }
-                Ok(false) => {}
-                Err(error) => failures.push((doomed.shown(), error)),
-            }
-        }
-        for entry in &comparison.entries {
-            if let (ListedKind::Directory, true) = (&entry.kind, touched.contains(&*entry.name))
-                && let Some(directory) = lookup.directory(&entry.name)
-            {
-                times::set(directory, entry.modified);
-            }
-        }
-        comparison.deletion = Some(deletion);
-        let Some((name, error)) = failures.first() else { return Ok(()) };
-        let more = match failures.len() - 1 {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        Err(refused(&format!(
-            "everything arrived, but {}{more} could not be deleted: {}",
-            shown_name(name),
-            std::io::Error::from(*error)
-        )))
-    }
-
-    /// Removed entries.
-    pub fn deleted(&self) -> Option<&Removed> {
-        self.comparison.as_ref()?.deletion.as_ref().map(|deletion| deletion.deleted())
-    }
-}
-
 /// Searches the listed directories. `specials` are entries of an archive besides those of the list.
-fn plan(comparison: &mut Comparison, specials: &[&[u8]], exclude: &Exclude) -> Result<Plan, Problem> {
-    let Comparison { entries, lookup, .. } = comparison;
+fn plan(
+    entries: &[Listed],
+    lookup: &mut Lookup,
+    specials: &[&[u8]],
+    exclude: &Exclude,
+) -> Result<Plan, Problem> {
     let listed = entries
         .iter()
         .enumerate()

@@ -9,9 +9,9 @@
 mod asking;
 mod comparison;
 mod deleting;
+mod listed;
 mod lookup;
 mod reading;
-mod receiving;
 mod stored_list;
 #[cfg(test)]
 mod tests;
@@ -22,10 +22,14 @@ use carillon_wire::file::{ListFlags, SUBTREE_BYTES, TransferId};
 use carillon_wire::holdings::Holding;
 
 pub(super) use asking::Asking;
-pub(super) use comparison::{Comparison, ListedKind};
+pub(super) use comparison::Comparison;
+pub(super) use deleting::Deletion;
 pub use deleting::Removed;
+pub(super) use listed::{Listed, ListedKind};
 pub(super) use lookup::{Lookup, is_file};
-pub(super) use stored_list::{identity as list_identity, is_list, write as write_list};
+pub(super) use stored_list::{
+    identity as list_identity, is_list, read as read_list, records as list_records, write as write_list,
+};
 
 use super::contents::Stamp;
 

@@ -24,7 +24,7 @@ pub(in crate::files) fn identity(lookup: &mut Lookup) -> Option<TransferId> {
 }
 
 /// Bytes of the stored list, if it is this one and intact.
-pub(super) fn read(lookup: &mut Lookup, list: &TransferId) -> Option<Vec<u8>> {
+pub(in crate::files) fn read(lookup: &mut Lookup, list: &TransferId) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     lookup.file(NAME.as_bytes())?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
     let (rest, check) = bytes.split_at_checked(bytes.len().checked_sub(CHECK)?)?;
@@ -34,7 +34,7 @@ pub(super) fn read(lookup: &mut Lookup, list: &TransferId) -> Option<Vec<u8>> {
 }
 
 /// Records of a stored list; `None` for one that cannot be parsed.
-pub(super) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
+pub(in crate::files) fn records(mut bytes: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
     std::iter::from_fn(move || {
         let (len, rest) = bytes.split_first_chunk()?;
         let record = rest.split_at_checked(u16::from_be_bytes(*len).into());

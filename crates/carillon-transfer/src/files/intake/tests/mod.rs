@@ -1,18 +1,20 @@
 //! Tests of received records, including hostile ones.
 
+mod holes;
+mod streams;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use carillon_core::Order;
 use carillon_wire::file::{HOLE_MAX, Packer, Record, RelativePath, WithdrawReason};
 
-use super::intake::{Intake, Sink};
-use super::listing::Listing;
-use super::names::is_part_name;
-use super::target::Target;
+use super::super::listing::Listing;
+use super::super::names::is_part_name;
+use super::super::target::Target;
+use super::{Intake, Sink};
 
 /// A directory to receive into, and one beside it that must not change.
 struct Place {
@@ -425,190 +427,5 @@ fn random_records_never_escape_or_leave_partial_files() {
                 assert!(inside, "{path} leads to {end:?}");
             }
         }
-    }
-}
-
-/// Records the lengths of messages.
-struct Lengths(std::sync::mpsc::Sender<usize>);
-
-impl super::Messages for Lengths {
-    fn message(&mut self, _: &str, _: u64, bytes: &[u8]) -> std::io::Result<()> {
-        self.0.send(bytes.len()).map_err(std::io::Error::other)
-    }
-}
-
-/// Applies the records of a live stream; returns the result and the lengths of the messages.
-fn live(order: Order, records: &[Record<'_>]) -> (Option<Result<(), String>>, Vec<usize>) {
-    let (to, lengths) = std::sync::mpsc::channel();
-    let mut place = Place::new(false);
-    place.sink = Sink::Live(super::Live::plain(Lengths(to)));
-    place.intake = place.intake.in_order(order);
-    let result = place.take(records);
-    drop(place);
-    (result, lengths.iter().collect())
-}
-
-#[test]
-fn a_message_in_pieces_is_one() {
-    let records = [
-        Record::Piece { number: 0, offset: 0, len: 5, bytes: b"ab" },
-        Record::Piece { number: 0, offset: 2, len: 5, bytes: b"cd" },
-        Record::Piece { number: 0, offset: 4, len: 5, bytes: b"e" },
-        Record::Message { number: 1, bytes: b"" },
-        Record::EndOfStream { messages: 2 },
-    ];
-    assert_eq!(live(Order::Source, &records), (Some(Ok(())), vec![5, 0]));
-}
-
-#[test]
-fn misordered_unending_or_oversized_pieces_are_refused() {
-    let piece = |number| Record::Piece { number, offset: 0, len: 5, bytes: b"ab" };
-    let refused = |records: &[Record<'_>], words: &str| {
-        let (result, lengths) = live(Order::Source, records);
-        assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
-        assert_eq!(lengths, []);
-    };
-    refused(&[piece(1)], "message 1 arrived instead of message 0");
-    refused(&[piece(0), piece(1)], "message 1 arrived instead of message 0");
-    refused(&[piece(0), Record::EndOfStream { messages: 1 }], "incomplete");
-    refused(&[piece(0), Record::EndOfStream { messages: 0 }], "more messages arrived than the 0");
-    refused(
-        &[Record::Piece { number: 0, offset: 0, len: super::MAX_MESSAGE_LEN as u32 + 1, bytes: b"a" }],
-        "longer than",
-    );
-}
-
-#[test]
-fn unordered_stream_ends_after_every_message_arrived() {
-    let message = |number: u64| Record::Message { number, bytes: &b"abcd"[..number as usize] };
-    let piece = |offset, bytes| Record::Piece { number: 1, offset, len: 5, bytes };
-    let end = Record::EndOfStream { messages: 4 };
-    let records = [message(3), piece(3, b"de"), end, message(0), message(2), piece(0, b"abc")];
-    assert_eq!(live(Order::Arrival, &records), (Some(Ok(())), vec![3, 0, 2, 5]));
-    for length in 0..records.len() {
-        assert_eq!(live(Order::Arrival, &records[..length]).0, None, "after {length}");
-    }
-    let refused = |records: &[Record<'_>], words: &str| {
-        let (result, _) = live(Order::Arrival, records);
-        assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
-    };
-    refused(&[message(2), message(2)], "message 2 arrived twice");
-    refused(&[message(0), message(0)], "message 0 arrived twice");
-    refused(&[message(1), piece(0, b"abc")], "a piece of message 1 arrived twice");
-    refused(&[message(2), Record::EndOfStream { messages: 2 }], "more messages arrived than the 2");
-    refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 arrived");
-    refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived instead");
-    refused(&[end, Record::EndOfStream { messages: 5 }], "number of messages twice");
-}
-
-fn hole(index: u32, offset: u64, len: u64) -> Record<'static> {
-    Record::Hole { index, offset, len }
-}
-
-#[test]
-fn holes_of_the_sender_stay_holes_at_the_receiver() {
-    const MAX_HOLE: u64 = HOLE_MAX;
-    // Pieces (filled with sevens) and holes, and the space that the file may take, including preallocation.
-    for (parts, room) in [
-        (vec![(false, MAX_HOLE), (true, 5), (false, MAX_HOLE), (false, MAX_HOLE)], 8 << 20),
-        (vec![(true, 300_000), (false, MAX_HOLE), (true, 1), (false, 100), (true, 1)], 8 << 20),
-        (vec![(false, 1)], 1 << 20),
-        (vec![(true, 1000), (false, 200_000), (true, 10)], 1 << 20),
-        (vec![(false, 256 << 10)], 1 << 20),
-    ] {
-        let mut whole = Vec::new();
-        let sevens = vec![7; 300_000];
-        for size_is_known in [true, false] {
-            let mut place = Place::new(false);
-            whole.clear();
-            let mut records = Vec::new();
-            for &(is_piece, len) in &parts {
-                let at = whole.len() as u64;
-                records.push(if is_piece { data(0, at, &sevens[..len as usize]) } else { hole(0, at, len) });
-                whole.resize(whole.len() + len as usize, if is_piece { 7 } else { 0 });
-            }
-            let size = whole.len() as u64;
-            records.splice(..0, [offer(1), file(0, "f", size_is_known.then_some(size))]);
-            records.push(end_of_file(0, &whole));
-            records.push(end(size, &records));
-            let result = place.take(&records);
-            assert_eq!(result, Some(Ok(())), "{parts:?}");
-            assert!(fs::read(place.out("f")).unwrap() == whole, "{parts:?}");
-            let taken = fs::metadata(place.out("f")).unwrap().blocks() * 512;
-            assert!(taken <= room, "{parts:?} take {taken} bytes");
-        }
-    }
-}
-
-#[test]
-fn zeros_come_in_their_turn_and_within_what_was_announced() {
-    let begin = [offer(1), file(0, "f", Some(10))];
-    for (records, words) in [
-        (vec![hole(0, 1, 5)], "bytes 0 to 1 are missing"),
-        (vec![hole(0, 0, 5), hole(0, 0, 5)], "bytes 0 to 5 came twice"),
-        (vec![hole(0, 0, 11)], "larger than announced"),
-        (vec![hole(0, 0, HOLE_MAX)], "larger than announced"),
-        (vec![hole(1, 0, 5)], "entry 1 arrived instead of entry 0"),
-        (vec![hole(0, 0, 5), end_of_file(0, &[0; 5])], "f is incomplete"),
-        (vec![hole(0, 0, 10), end_of_file(0, &[1; 10])], "its digest is wrong"),
-    ] {
-        let mut place = Place::new(false);
-        place.take(&begin);
-        place.refuses(&records, words);
-        assert_eq!(place.names(), Vec::<String>::new());
-    }
-    Place::new(false).refuses(&[offer(1), hole(0, 0, 5)], "messages are missing before");
-    // One record per message: more would take long for little.
-    let mut place = Place::new(false);
-    place.take(&begin);
-    let mut packer = Packer::new(100);
-    [hole(0, 0, 4), hole(0, 4, 4)].iter().for_each(|record| packer.push(record));
-    let _ = place.intake.take(&packer.take(), &mut place.sink);
-    place.refuses(&[], "more than one HOLE");
-}
-
-#[test]
-fn files_and_directories_have_the_times_that_they_had() {
-    let time = |place: &Place, name| {
-        let found = fs::symlink_metadata(place.out(name)).unwrap();
-        found.mtime() * 1_000_000_000 + found.mtime_nsec()
-    };
-    for overwrite in [false, true] {
-        let mut place = Place::new(overwrite);
-        // Existing directories get their time as well.
-        fs::create_dir(place.out("d")).unwrap();
-        let large = vec![7; 300_000];
-        let directory =
-            |index, modified, name| Record::Directory { index, mode: 0o555, modified, path: path(name) };
-        let file = |index, len, modified, name| Record::File {
-            index,
-            size: Some(len),
-            mode: 0o444,
-            modified,
-            path: path(name),
-        };
-        let records = whole(
-            300_001,
-            &[
-                offer(6),
-                directory(0, Some(-1_500_000_000), "d"),
-                directory(1, Some(1_000_000_001), "d/e"),
-                file(2, 1, Some(2_000_000_002), "d/e/small"),
-                data(2, 0, b"x"),
-                end_of_file(2, b"x"),
-                file(3, 300_000, Some(3_000_000_003), "d/e/large"),
-                data(3, 0, &large),
-                end_of_file(3, &large),
-                file(4, 0, None, "d/now"),
-                end_of_file(4, b""),
-                directory(5, Some(i64::MAX), "never"),
-            ],
-        );
-        assert_eq!(place.take(&records), Some(Ok(())));
-        assert_eq!(time(&place, "d"), -1_500_000_000);
-        assert_eq!(time(&place, "d/e"), 1_000_000_001);
-        assert_eq!(time(&place, "d/e/small"), 2_000_000_002);
-        assert_eq!(time(&place, "d/e/large"), 3_000_000_003);
-        assert!(time(&place, "d/now") > 1_700_000_000_000_000_000);
     }
 }
