@@ -73,6 +73,7 @@ pub mod archive;
 mod display;
 mod emit;
 mod list;
+mod modification_time;
 mod pack;
 mod path;
 mod signed;
@@ -393,49 +394,15 @@ impl<'a> Record<'a> {
                 let (index, offset, bytes) = (reader.u32()?, reader.u64()?, reader.remaining());
                 Record::Data { index, offset: checked_offset(offset, bytes.len() as u64)?, bytes }
             }
-            record_type::HOLE => {
-                let (index, offset, len) = (reader.u32()?, reader.u64()?, reader.u64()?);
-                // The bound limits the work that a small record can cause.
-                if !(1..=HOLE_MAX).contains(&len) {
-                    return Err(ParseError::Field { field: "length", value: len });
-                }
-                Record::Hole { index, offset: checked_offset(offset, len)?, len }
-            }
-            record_type::SPAN => {
-                let (index, offset, step, count) =
-                    (reader.u32()?, reader.u64()?, reader.u32()?, reader.u32()?);
-                // An empty span describes nothing.
-                if step == 0 || count == 0 {
-                    return Err(ParseError::Field { field: "span", value: 0 });
-                }
-                let offset = checked_offset(offset, u64::from(step) * u64::from(count))?;
-                let bytes = reader.remaining();
-                let refused = ParseError::Field { field: "sessions", value: bytes.len() as u64 };
-                let sessions = Sessions::new(bytes).ok_or(refused)?;
-                Record::Span { index, offset, step, count, sessions }
-            }
-            record_type::SUBTREE => {
-                let (index, end) = (reader.u32()?, reader.u64()?);
-                // Subtrees are the aligned 4 MiB parts of a file only.
-                if end == 0 || !end.is_multiple_of(SUBTREE_BYTES) {
-                    return Err(ParseError::Field { field: "end", value: end });
-                }
-                Record::Subtree { index, end, value: reader.array()? }
-            }
+            record_type::HOLE => reader.hole()?,
+            record_type::SPAN => reader.span()?,
+            record_type::SUBTREE => reader.subtree()?,
             record_type::END_OF_FILE => {
                 Record::EndOfFile { index: reader.u32()?, size: reader.u64()?, digest: reader.array()? }
             }
             record_type::END => Record::End { bytes: reader.u64()?, listing: reader.array()? },
             record_type::MESSAGE => Record::Message { number: reader.u64()?, bytes: reader.remaining() },
-            record_type::PIECE => {
-                let (number, offset, len) = (reader.u64()?, reader.u32()?, reader.u32()?);
-                let bytes = reader.remaining();
-                // A fragment has at least one byte and ends within its message.
-                if bytes.is_empty() || u64::from(offset) + bytes.len() as u64 > u64::from(len) {
-                    return Err(ParseError::Field { field: "length", value: len.into() });
-                }
-                Record::Piece { number, offset, len, bytes }
-            }
+            record_type::PIECE => reader.piece()?,
             record_type::END_OF_STREAM => Record::EndOfStream { messages: reader.u64()? },
             record_type::DIRECTORY => Record::Directory {
                 index: reader.u32()?,
@@ -448,15 +415,7 @@ impl<'a> Record<'a> {
                 let target = path::target(reader.bytes(len.into())?)?;
                 Record::Link { index, target, path: reader.path()? }
             }
-            record_type::WITHDRAW => {
-                let index = reader.u32()?;
-                let reason = match reader.u8()? {
-                    REASON_CHANGED => WithdrawReason::Changed,
-                    REASON_UNREADABLE => WithdrawReason::Unreadable,
-                    other => return Err(ParseError::Field { field: "reason", value: other.into() }),
-                };
-                Record::Withdraw { index, reason }
-            }
+            record_type::WITHDRAW => reader.withdraw()?,
             record_type::RESUME => Record::Resume(reader.reached()?),
             record_type::KEPT => Record::Kept { index: reader.u32()? },
             record_type::LIST => {
@@ -471,20 +430,8 @@ impl<'a> Record<'a> {
                 Record::Same { index, offset: checked_offset(offset, len)?, len }
             }
             record_type::DELETE => Record::Delete { limit: known(reader.u64()?) },
-            record_type::EXCLUDE => {
-                let bytes = reader.remaining();
-                let refused = ParseError::Field { field: "pattern", value: bytes.len() as u64 };
-                let pattern = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
-                Record::Exclude { pattern: pattern.ok_or(refused)? }
-            }
-            record_type::ARCHIVE => {
-                let (offset, total, bytes) = (reader.u32()?, reader.u32()?, reader.remaining());
-                let fits = u64::from(offset) + bytes.len() as u64 <= u64::from(total);
-                if bytes.is_empty() || !fits || total as usize > archive::MAX_TABLE_BYTES {
-                    return Err(ParseError::Field { field: "total", value: total.into() });
-                }
-                Record::Archive { offset, total, bytes }
-            }
+            record_type::EXCLUDE => reader.exclude()?,
+            record_type::ARCHIVE => reader.archive()?,
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the record")?;
@@ -509,17 +456,86 @@ pub fn stream_records(number: u64, message: &[u8], most: usize) -> impl Iterator
 }
 
 impl<'a> Reader<'a> {
+    /// Reads a HOLE.
+    fn hole(&mut self) -> Result<Record<'a>, ParseError> {
+        let (index, offset, len) = (self.u32()?, self.u64()?, self.u64()?);
+        // The bound limits the work that a small record can cause.
+        if !(1..=HOLE_MAX).contains(&len) {
+            return Err(ParseError::Field { field: "length", value: len });
+        }
+        Ok(Record::Hole { index, offset: checked_offset(offset, len)?, len })
+    }
+
+    /// Reads a SPAN.
+    fn span(&mut self) -> Result<Record<'a>, ParseError> {
+        let (index, offset, step, count) = (self.u32()?, self.u64()?, self.u32()?, self.u32()?);
+        // An empty span describes nothing.
+        if step == 0 || count == 0 {
+            return Err(ParseError::Field { field: "span", value: 0 });
+        }
+        let offset = checked_offset(offset, u64::from(step) * u64::from(count))?;
+        let bytes = self.remaining();
+        let refused = ParseError::Field { field: "sessions", value: bytes.len() as u64 };
+        let sessions = Sessions::new(bytes).ok_or(refused)?;
+        Ok(Record::Span { index, offset, step, count, sessions })
+    }
+
+    /// Reads a SUBTREE.
+    fn subtree(&mut self) -> Result<Record<'a>, ParseError> {
+        let (index, end) = (self.u32()?, self.u64()?);
+        // Subtrees are the aligned 4 MiB parts of a file only.
+        if end == 0 || !end.is_multiple_of(SUBTREE_BYTES) {
+            return Err(ParseError::Field { field: "end", value: end });
+        }
+        Ok(Record::Subtree { index, end, value: self.array()? })
+    }
+
+    /// Reads a PIECE.
+    fn piece(&mut self) -> Result<Record<'a>, ParseError> {
+        let (number, offset, len) = (self.u64()?, self.u32()?, self.u32()?);
+        let bytes = self.remaining();
+        // A fragment has at least one byte and ends within its message.
+        if bytes.is_empty() || u64::from(offset) + bytes.len() as u64 > u64::from(len) {
+            return Err(ParseError::Field { field: "length", value: len.into() });
+        }
+        Ok(Record::Piece { number, offset, len, bytes })
+    }
+
+    /// Reads a WITHDRAW.
+    fn withdraw(&mut self) -> Result<Record<'a>, ParseError> {
+        let index = self.u32()?;
+        let reason = match self.u8()? {
+            REASON_CHANGED => WithdrawReason::Changed,
+            REASON_UNREADABLE => WithdrawReason::Unreadable,
+            other => return Err(ParseError::Field { field: "reason", value: other.into() }),
+        };
+        Ok(Record::Withdraw { index, reason })
+    }
+
+    /// Reads an EXCLUDE.
+    fn exclude(&mut self) -> Result<Record<'a>, ParseError> {
+        let bytes = self.remaining();
+        let refused = ParseError::Field { field: "pattern", value: bytes.len() as u64 };
+        let pattern = std::str::from_utf8(bytes).ok().filter(|text| !text.is_empty());
+        Ok(Record::Exclude { pattern: pattern.ok_or(refused)? })
+    }
+
+    /// Reads an ARCHIVE.
+    fn archive(&mut self) -> Result<Record<'a>, ParseError> {
+        let (offset, total, bytes) = (self.u32()?, self.u32()?, self.remaining());
+        let fits = u64::from(offset) + bytes.len() as u64 <= u64::from(total);
+        if bytes.is_empty() || !fits || total as usize > archive::MAX_TABLE_BYTES {
+            return Err(ParseError::Field { field: "total", value: total.into() });
+        }
+        Ok(Record::Archive { offset, total, bytes })
+    }
+
     fn mode(&mut self) -> Result<u32, ParseError> {
         let mode = self.u32()?;
         match mode & !MODE_MASK {
             0 => Ok(mode),
             _ => Err(ParseError::Field { field: "mode", value: mode.into() }),
         }
-    }
-
-    fn modified(&mut self) -> Result<Option<i64>, ParseError> {
-        let time = i64::from_be_bytes(self.array()?);
-        Ok((time != NO_TIME).then_some(time))
     }
 
     fn reached(&mut self) -> Result<ResumePoint, ParseError> {
@@ -545,7 +561,6 @@ fn known(size: u64) -> Option<u64> {
 }
 
 const UNKNOWN_SIZE: u64 = u64::MAX;
-const NO_TIME: i64 = i64::MIN;
 const REASON_CHANGED: u8 = 1;
 const REASON_UNREADABLE: u8 = 2;
 

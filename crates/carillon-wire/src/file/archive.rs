@@ -23,8 +23,8 @@
 //! nanoseconds since 1970, or -2^63 if unknown. The runs cover all entries of the transfer in order. A hard link has
 //! the attributes of its file, and its class says nothing.
 
-use super::path;
-use super::{NO_TIME, RelativePath};
+use super::modification_time::time_to_bytes;
+use super::path::{self, RelativePath};
 use crate::ParseError;
 use crate::reader::Reader;
 
@@ -115,7 +115,7 @@ impl Archive {
     pub fn emit(&self, buf: &mut Vec<u8>) {
         let put_u32 = |buf: &mut Vec<u8>, value: u32| buf.extend_from_slice(&value.to_be_bytes());
         let put_time = |buf: &mut Vec<u8>, time: Option<i64>| {
-            buf.extend_from_slice(&time.unwrap_or(NO_TIME).to_be_bytes());
+            buf.extend_from_slice(&time_to_bytes(time));
         };
         put_u32(buf, self.classes.len() as u32);
         for class in &self.classes {

@@ -1,144 +1,120 @@
 //! Bytes of the records.
 
 use super::list::LIST_LEN;
+use super::modification_time::time_to_bytes;
 use super::{
     DATA_HEADER_LEN, DIGEST_LEN, FILE_HEADER_LEN, KEPT_LEN, LINK_HEADER_LEN, MESSAGE_HEADER_LEN, MODE_MASK,
-    NO_TIME, PIECE_HEADER_LEN, REASON_CHANGED, REASON_UNREADABLE, Record, ResumePoint, SUBTREE_LEN,
-    UNKNOWN_SIZE, WithdrawReason, record_type,
+    PIECE_HEADER_LEN, REASON_CHANGED, REASON_UNREADABLE, Record, ResumePoint, SUBTREE_LEN, UNKNOWN_SIZE,
+    WithdrawReason, record_type as types,
 };
 
 impl Record<'_> {
     /// Appends the record.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         match *self {
-            Record::Offer { entries, bytes } => {
-                buf.push(record_type::OFFER);
-                buf.extend_from_slice(&entries.to_be_bytes());
-                buf.extend_from_slice(&bytes.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
-            }
-            Record::File { index, size, mode, modified, path } => {
-                buf.push(record_type::FILE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&size.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
-                // Bits outside of the mask, such as set-user-id, never leave the sender.
-                buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
-                buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
-                buf.extend_from_slice(path.as_bytes());
-            }
             Record::Data { index, offset, bytes } => {
-                buf.push(record_type::DATA);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(bytes);
+                put(buf, types::DATA, [&index.to_be_bytes()[..], &offset.to_be_bytes(), bytes])
             }
             Record::Hole { index, offset, len } => {
-                buf.push(record_type::HOLE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
+                put(buf, types::HOLE, [&index.to_be_bytes()[..], &offset.to_be_bytes(), &len.to_be_bytes()])
             }
-            Record::Span { index, offset, step, count, sessions } => {
-                buf.push(record_type::SPAN);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&step.to_be_bytes());
-                buf.extend_from_slice(&count.to_be_bytes());
-                buf.extend_from_slice(sessions.0);
-            }
+            Record::Span { index, offset, step, count, sessions } => put(
+                buf,
+                types::SPAN,
+                [
+                    &index.to_be_bytes()[..],
+                    &offset.to_be_bytes(),
+                    &step.to_be_bytes(),
+                    &count.to_be_bytes(),
+                    sessions.0,
+                ],
+            ),
             Record::Subtree { index, end, value } => {
-                buf.push(record_type::SUBTREE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&end.to_be_bytes());
-                buf.extend_from_slice(&value);
+                put(buf, types::SUBTREE, [&index.to_be_bytes()[..], &end.to_be_bytes(), &value])
             }
             Record::EndOfFile { index, size, digest } => {
-                buf.push(record_type::END_OF_FILE);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&size.to_be_bytes());
-                buf.extend_from_slice(&digest);
+                put(buf, types::END_OF_FILE, [&index.to_be_bytes()[..], &size.to_be_bytes(), &digest])
             }
-            Record::End { bytes, listing } => {
-                buf.push(record_type::END);
-                buf.extend_from_slice(&bytes.to_be_bytes());
-                buf.extend_from_slice(&listing);
-            }
-            Record::Message { number, bytes } => {
-                buf.push(record_type::MESSAGE);
-                buf.extend_from_slice(&number.to_be_bytes());
-                buf.extend_from_slice(bytes);
-            }
-            Record::Piece { number, offset, len, bytes } => {
-                buf.push(record_type::PIECE);
-                buf.extend_from_slice(&number.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-                buf.extend_from_slice(bytes);
-            }
-            Record::EndOfStream { messages } => {
-                buf.push(record_type::END_OF_STREAM);
-                buf.extend_from_slice(&messages.to_be_bytes());
-            }
-            Record::Directory { index, mode, modified, path } => {
-                buf.push(record_type::DIRECTORY);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
-                buf.extend_from_slice(&modified.unwrap_or(NO_TIME).to_be_bytes());
-                buf.extend_from_slice(path.as_bytes());
-            }
-            Record::Link { index, target, path } => {
-                // Every target that parses is shorter than that.
-                let len = u16::try_from(target.len()).unwrap_or(u16::MAX);
-                buf.push(record_type::LINK);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-                buf.extend_from_slice(&target[..len.into()]);
-                buf.extend_from_slice(path.as_bytes());
-            }
-            Record::Resume(reached) => {
-                buf.push(record_type::RESUME);
-                reached.emit(buf);
-            }
-            Record::Kept { index } => {
-                buf.push(record_type::KEPT);
-                buf.extend_from_slice(&index.to_be_bytes());
-            }
-            Record::List { list, flags } => {
-                buf.push(record_type::LIST);
-                buf.extend_from_slice(&list);
-                buf.push(flags.code());
-            }
-            Record::Question { question } => {
-                buf.push(record_type::QUESTION);
-                buf.extend_from_slice(&question.to_be_bytes());
-            }
+            Record::Message { number, bytes } => put(buf, types::MESSAGE, [&number.to_be_bytes()[..], bytes]),
+            Record::Piece { number, offset, len, bytes } => put(
+                buf,
+                types::PIECE,
+                [&number.to_be_bytes()[..], &offset.to_be_bytes(), &len.to_be_bytes(), bytes],
+            ),
+            Record::EndOfStream { messages } => put(buf, types::END_OF_STREAM, [&messages.to_be_bytes()[..]]),
+            Record::Kept { index } => put(buf, types::KEPT, [&index.to_be_bytes()[..]]),
             Record::Same { index, offset, len } => {
-                buf.push(record_type::SAME);
-                buf.extend_from_slice(&index.to_be_bytes());
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&len.to_be_bytes());
-            }
-            Record::Delete { limit } => {
-                buf.push(record_type::DELETE);
-                buf.extend_from_slice(&limit.unwrap_or(UNKNOWN_SIZE).to_be_bytes());
-            }
-            Record::Exclude { pattern } => {
-                buf.push(record_type::EXCLUDE);
-                buf.extend_from_slice(pattern.as_bytes());
-            }
-            Record::Archive { offset, total, bytes } => {
-                buf.push(record_type::ARCHIVE);
-                buf.extend_from_slice(&offset.to_be_bytes());
-                buf.extend_from_slice(&total.to_be_bytes());
-                buf.extend_from_slice(bytes);
+                put(buf, types::SAME, [&index.to_be_bytes()[..], &offset.to_be_bytes(), &len.to_be_bytes()])
             }
             Record::Withdraw { index, reason } => {
-                buf.push(record_type::WITHDRAW);
+                buf.push(types::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
                 buf.push(match reason {
                     WithdrawReason::Changed => REASON_CHANGED,
                     WithdrawReason::Unreadable => REASON_UNREADABLE,
                 });
             }
+            _ => self.emit_entry(buf),
+        }
+    }
+
+    /// Appends a record that is no part of a file or of a stream.
+    fn emit_entry(&self, buf: &mut Vec<u8>) {
+        match *self {
+            Record::Offer { entries, bytes } => put(
+                buf,
+                types::OFFER,
+                [&entries.to_be_bytes()[..], &bytes.unwrap_or(UNKNOWN_SIZE).to_be_bytes()],
+            ),
+            Record::File { index, size, mode, modified, path } => {
+                // Bits outside of the mask, such as set-user-id, never leave the sender.
+                put(
+                    buf,
+                    types::FILE,
+                    [
+                        &index.to_be_bytes()[..],
+                        &size.unwrap_or(UNKNOWN_SIZE).to_be_bytes(),
+                        &(mode & MODE_MASK).to_be_bytes(),
+                        &time_to_bytes(modified),
+                        path.as_bytes(),
+                    ],
+                );
+            }
+            Record::End { bytes, listing } => put(buf, types::END, [&bytes.to_be_bytes()[..], &listing]),
+            Record::Directory { index, mode, modified, path } => put(
+                buf,
+                types::DIRECTORY,
+                [
+                    &index.to_be_bytes()[..],
+                    &(mode & MODE_MASK).to_be_bytes(),
+                    &time_to_bytes(modified),
+                    path.as_bytes(),
+                ],
+            ),
+            Record::Link { index, target, path } => {
+                // Every target that parses is shorter than that.
+                let len = u16::try_from(target.len()).unwrap_or(u16::MAX);
+                buf.push(types::LINK);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&len.to_be_bytes());
+                buf.extend_from_slice(&target[..len.into()]);
+                buf.extend_from_slice(path.as_bytes());
+            }
+            Record::Resume(reached) => {
+                buf.push(types::RESUME);
+                reached.emit(buf);
+            }
+            Record::List { list, flags } => put(buf, types::LIST, [&list[..], &[flags.code()]]),
+            Record::Question { question } => put(buf, types::QUESTION, [&question.to_be_bytes()[..]]),
+            Record::Delete { limit } => {
+                put(buf, types::DELETE, [&limit.unwrap_or(UNKNOWN_SIZE).to_be_bytes()[..]])
+            }
+            Record::Exclude { pattern } => put(buf, types::EXCLUDE, [pattern.as_bytes()]),
+            Record::Archive { offset, total, bytes } => {
+                put(buf, types::ARCHIVE, [&offset.to_be_bytes()[..], &total.to_be_bytes(), bytes])
+            }
+            // Parts are emitted above.
+            _ => {}
         }
     }
 
@@ -168,4 +144,11 @@ impl Record<'_> {
             Record::Archive { bytes, .. } => super::ARCHIVE_HEADER_LEN + bytes.len(),
         }
     }
+}
+
+/// Appends the type of a record and its parts.
+#[inline]
+fn put<const N: usize>(buf: &mut Vec<u8>, record_type: u8, parts: [&[u8]; N]) {
+    buf.push(record_type);
+    parts.into_iter().for_each(|part| buf.extend_from_slice(part));
 }

@@ -33,6 +33,7 @@ mod extensions;
 mod position;
 mod quantities;
 mod requests;
+mod stamp;
 
 use std::fmt;
 
@@ -44,6 +45,7 @@ pub use quantities::{
     decode_group_size, decode_grtt, decode_rate, encode_group_size, encode_grtt, encode_rate,
 };
 pub use requests::{Form, Item, Request, Requests};
+pub use stamp::Stamp;
 
 use crate::ParseError;
 use crate::lct_extensions::WORD;
@@ -145,15 +147,6 @@ pub struct Response {
     pub instance: u16,
     /// Send time of the last probe plus the time that the receiver held it; zero without a probe.
     pub echo: Stamp,
-}
-
-/// Time of the sender's clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp {
-    /// Seconds.
-    pub seconds: u32,
-    /// Microseconds.
-    pub microseconds: u32,
 }
 
 /// Header of the payload of a stream (RFC 5740, 4.2.1), which is coded with it.

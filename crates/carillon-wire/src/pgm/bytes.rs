@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::CHECKSUM_AT;
 use crate::ParseError;
 use crate::checksum::OnesSum;
 use crate::reader::Reader;
@@ -48,3 +47,6 @@ pub(super) fn checksum(packet: &[u8]) -> u16 {
 /// Address family identifiers (RFC 1700).
 const IPV4: u16 = 1;
 const IPV6: u16 = 2;
+
+/// Offset of the checksum in a packet.
+pub(super) const CHECKSUM_AT: usize = 6;

@@ -44,7 +44,7 @@ pub use options::{BackOffInterval, BackOffRange, Fragment, NakList, Options, Par
 
 use crate::ParseError;
 use crate::reader::Reader;
-use bytes::{checksum, put_nla};
+use bytes::{CHECKSUM_AT, checksum, put_nla};
 
 pub use describe::FORMAT;
 
@@ -468,4 +468,3 @@ mod flag {
 }
 
 const TYPE_AT: usize = 4;
-const CHECKSUM_AT: usize = 6;

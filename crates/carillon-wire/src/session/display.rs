@@ -9,36 +9,8 @@ impl fmt::Display for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "session {} ", self.association)?;
         match &self.body {
-            Body::Invite(invite) => {
-                let Invite { state, max_payload, progress_interval, relays, sizes, .. } = invite;
-                let Invite { protocol, sender, settings, reason, .. } = invite;
-                write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
-                write!(f, " progress {progress_interval} ms")?;
-                f.write_str(if *relays { " relays" } else { "" })?;
-                write!(f, "{sizes}")?;
-                for (key, value) in settings.pairs() {
-                    write!(f, " {key}={value}")?;
-                }
-                if let Some(job) = &invite.job {
-                    write!(f, " job {job}")?;
-                }
-                f.write_str(if invite.asks { " asks" } else { "" })?;
-                if let Some(name) = &invite.job_name {
-                    write!(f, " job name \"{name}\"")?;
-                }
-                parenthesis(f, reason)
-            }
-            Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
-                write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
-                f.write_str(part.text())?;
-                if *largest > 0 {
-                    write!(f, " largest datagram {largest}")?;
-                }
-                write!(f, "{attached}")?;
-                cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))?;
-                origin.map_or(Ok(()), |origin| write!(f, "{origin}"))?;
-                list.map_or(Ok(()), |list| write!(f, " list {list}"))
-            }
+            Body::Invite(invite) => invite.fmt(f),
+            Body::Join { .. } => self.body.fmt_join(f),
             Body::Challenge { nonce, cookie } => write!(f, "challenge {nonce} cookie {cookie}"),
             Body::Welcome { nonce, member, terms } => {
                 write!(f, "welcome {nonce} member {member} terms {terms}")
@@ -87,6 +59,47 @@ impl fmt::Display for Packet<'_> {
                 write!(f, "holdings ack {nonce} question {question} bytes {bytes}")
             }
         }
+    }
+}
+
+impl fmt::Display for Invite<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Invite { state, max_payload, progress_interval, relays, sizes, .. } = self;
+        let Invite { protocol, sender, settings, reason, .. } = self;
+        write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
+        write!(f, " progress {progress_interval} ms")?;
+        f.write_str(if *relays { " relays" } else { "" })?;
+        write!(f, "{sizes}")?;
+        for (key, value) in settings.pairs() {
+            write!(f, " {key}={value}")?;
+        }
+        if let Some(job) = &self.job {
+            write!(f, " job {job}")?;
+        }
+        f.write_str(if self.asks { " asks" } else { "" })?;
+        if let Some(name) = &self.job_name {
+            write!(f, " job name \"{name}\"")?;
+        }
+        parenthesis(f, reason)
+    }
+}
+
+impl Body<'_> {
+    /// Writes the text of a JOIN; nothing for another packet.
+    fn fmt_join(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } = self
+        else {
+            return Ok(());
+        };
+        write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
+        f.write_str(part.text())?;
+        if *largest > 0 {
+            write!(f, " largest datagram {largest}")?;
+        }
+        write!(f, "{attached}")?;
+        cookie.map_or(Ok(()), |cookie| write!(f, " cookie {cookie}"))?;
+        origin.map_or(Ok(()), |origin| write!(f, "{origin}"))?;
+        list.map_or(Ok(()), |list| write!(f, " list {list}"))
     }
 }
 

@@ -1,7 +1,9 @@
 //! INVITE: invitation of the sender to the group, and later its heartbeat.
 
+use carillon_core::Seeds;
+
 use super::extension::{self, Extensions};
-use super::{DatagramSizes, JobId, Name, Opening, Settings, State, Text};
+use super::{DatagramSizes, JobId, Name, Opening, Settings, State, Terms, Text};
 use crate::ParseError;
 use crate::reader::Reader;
 
@@ -35,6 +37,15 @@ pub struct Invite<'a> {
 }
 
 impl<'a> Invite<'a> {
+    /// Computes the digest of protocol and settings, sender's name, job, sizes of messages and datagrams, and the
+    /// relay flag.
+    pub fn terms(&self) -> Terms {
+        let Invite { max_payload, relays, sizes, protocol, sender, settings, job, .. } = self;
+        // Names have no line feeds, so the fields are unambiguous.
+        let text = format!("{max_payload} {relays}{sizes}\n{protocol}\n{sender}\n{}\n{job:?}", &**settings);
+        Terms(Seeds::new(0).part("session.terms").stream(&text).bits())
+    }
+
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let sender = Opening::parse(reader)?.name;
         let state = State::from_code(reader.u8()?)?;

@@ -18,6 +18,7 @@ use std::fmt;
 
 use carillon_core::AssociationId;
 
+use super::fields::put_name;
 use super::{Name, packet_type};
 use crate::ParseError;
 use crate::envelope::{Envelope, MAGIC, SESSION_VERSION, protocol};
@@ -145,7 +146,7 @@ impl<'a> Opening<'a> {
     pub(super) fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.wire.to_be_bytes());
         buf.extend_from_slice(&[self.release.major, self.release.minor, self.release.patch]);
-        super::put_name(buf, &self.name);
+        put_name(buf, &self.name);
     }
 
     pub(super) fn wire_len(name: &Name<'_>) -> usize {

@@ -1,7 +1,5 @@
 //! Types of the packets of the session.
 
-use super::Body;
-
 pub const INVITE: u8 = 0x01;
 pub const JOIN: u8 = 0x02;
 pub const WELCOME: u8 = 0x03;
@@ -24,32 +22,3 @@ pub const SIZE: u8 = 0x13;
 pub const CHALLENGE: u8 = 0x14;
 pub const HOLDINGS: u8 = 0x15;
 pub const HOLDINGS_ACK: u8 = 0x16;
-
-impl Body<'_> {
-    pub(super) fn packet_type(&self) -> u8 {
-        match self {
-            Body::Invite(_) => INVITE,
-            Body::Join { .. } => JOIN,
-            Body::Challenge { .. } => CHALLENGE,
-            Body::Welcome { .. } => WELCOME,
-            Body::Refuse { .. } => REFUSE,
-            Body::Progress { .. } => PROGRESS,
-            Body::Report { .. } => REPORT,
-            Body::ReportAck { .. } => REPORT_ACK,
-            Body::Leave { .. } => LEAVE,
-            Body::Roster(_) => ROSTER,
-            Body::Present { .. } => PRESENT,
-            Body::Ready { .. } => READY,
-            Body::Decline { .. } => DECLINE,
-            Body::Ask { .. } => ASK,
-            Body::Answer { .. } => ANSWER,
-            Body::Measure { .. } => MEASURE,
-            Body::Probe { .. } => PROBE,
-            Body::Echo { .. } => ECHO,
-            Body::Distances { .. } => DISTANCES,
-            Body::Size(_) => SIZE,
-            Body::Holdings { .. } => HOLDINGS,
-            Body::HoldingsAck { .. } => HOLDINGS_ACK,
-        }
-    }
-}

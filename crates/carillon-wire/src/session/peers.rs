@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use super::{Identity, MemberRole, Name, put_name};
+use super::fields::put_name;
+use super::{Identity, MemberRole, Name};
 use crate::ParseError;
 use crate::reader::Reader;
 

@@ -14,6 +14,7 @@ pub fn each_golden(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
     requests_to_join(check);
     join_extensions(check);
     feedback(check);
+    questions(check);
     rosters(check);
     measurements(check);
 }
@@ -238,6 +239,10 @@ fn feedback(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
         "ca030016 01020304  1122334455667788 00000002 00000103",
         "session a16909060 holdings ack 1122334455667788 question 2 bytes 259",
     );
+}
+
+/// Questions and answers.
+fn questions(check: &mut dyn FnMut(Body<'_>, &str, &str)) {
     check(
         Body::Challenge { nonce: NONCE, cookie: Cookie(0x99AA_BBCC_DDEE_FF00) },
         "ca030014 01020304  1122334455667788 99aabbccddeeff00",
