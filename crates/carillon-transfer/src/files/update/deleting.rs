@@ -113,7 +113,8 @@ impl Deletion {
         &self.deleted
     }
 
-    /// Plans what is deleted, from the list of an update. `specials` are entries of an archive besides those of the list.
+    /// Plans what is deleted, from the list of an update. `specials` are the entries of an archive that are not in the
+    /// list.
     pub fn plan(
         &mut self,
         entries: &[Listed],
@@ -125,7 +126,7 @@ impl Deletion {
         Ok(())
     }
 
-    /// Indices of the listed entries in whose way others stand.
+    /// Indices of the listed entries that have obstacles in their place.
     pub fn obstructed(&self) -> impl Iterator<Item = u32> {
         self.plan.iter().flat_map(|plan| plan.obstacles.keys().copied())
     }
