@@ -51,8 +51,9 @@ pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
     About, AssociationReader, Build, BuildContext, DefaultSettings, DeliveryProperties, HeaderBytes,
-    HostValue, Identities, NetworkKind, OneWay, Order, PacketProperties, PlainPacket, PlainSessions,
-    ProtocolEntry, RawIp, SessionProperties, SourceKey, StudyProperties, UnicastEquivalent,
+    HostValue, Identities, NetworkKind, OneWay, Order, PacketProperties, PlainContents, PlainKind,
+    PlainPacket, PlainSessions, ProtocolEntry, RawIp, SessionProperties, SourceKey, StudyProperties,
+    UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
 pub use role::Role;

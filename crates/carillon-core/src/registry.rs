@@ -148,8 +148,8 @@ pub struct PlainSessions {
     pub clock: Option<&'static str>,
     /// Parameter with the rate of a sender, if it has a low default that the rate of the host is to replace.
     pub rate: Option<&'static str>,
-    /// True if messages are named files.
-    pub named: bool,
+    /// What they carry.
+    pub contents: PlainContents,
     /// True if a receiver knows by itself that its source has ended: it is then
     /// [complete](crate::Receiver::is_complete).
     pub completes: bool,
@@ -160,9 +160,46 @@ pub struct PlainSessions {
     /// Reader of a datagram before any machine handles it; `None` if no source sends it.
     pub read: fn(&[u8], &Config) -> Option<PlainPacket>,
     /// Constructor of a sender.
-    pub sender: Build<()>,
+    pub sender: Build<PlainKind>,
     /// Constructor of the receiver of one source.
     pub receiver: Build<SourceKey>,
+}
+
+/// What the plain sessions of a protocol carry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainContents {
+    /// Messages, each in packets of its own.
+    Messages,
+    /// Named files.
+    Files,
+    /// Named files, or a stream of bytes in which messages begin.
+    FilesOrStream,
+}
+
+impl PlainContents {
+    /// Returns true if files are sent.
+    pub fn has_files(self) -> bool {
+        self != PlainContents::Messages
+    }
+
+    /// Returns true if messages without names are sent.
+    pub fn has_messages(self) -> bool {
+        self != PlainContents::Files
+    }
+
+    /// Returns true if messages travel in a stream.
+    pub fn has_stream(self) -> bool {
+        self == PlainContents::FilesOrStream
+    }
+}
+
+/// What one sender of a plain session sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainKind {
+    /// Messages without names.
+    Messages,
+    /// Named files.
+    Files,
 }
 
 /// Number by which a standard distinguishes the sources of a host, such as the transport session identifier of PGM.

@@ -46,7 +46,7 @@ fn sender(code: &str, version: &str, encoding: &str, passes: u32, files: &[&str]
     };
     let config = Config {
         profile: if version == "1" { Profile::RFC3926 } else { Profile::RFC6726 },
-        fdt_carousel_mode: CarouselRepeatMode::DelayBetweenTransfers(Duration::from_millis(20)),
+        fdt_carousel_mode: CarouselRepeatMode::DelayBetweenTransfers(TABLE_INTERVAL),
         ..Config::default()
     };
     let table = Oti::new_no_code(1400, 64);
@@ -70,18 +70,26 @@ fn sender(code: &str, version: &str, encoding: &str, passes: u32, files: &[&str]
     Ok(sender)
 }
 
+/// Interval in which the table is repeated.
+const TABLE_INTERVAL: Duration = Duration::from_millis(20);
+/// Number of packets at the begin that are sent slowly.
+const SLOW_PACKETS: u32 = 30;
+
 /// Sends everything, and announces the end.
 fn send(mut sender: Sender, rate: f64, interface: Ipv4Addr, group: SocketAddrV4) -> Result<()> {
     let socket = UdpSocket::bind(SocketAddrV4::new(interface, 0))?;
-    let (begin, mut bytes) = (Instant::now(), 0);
+    let (begin, mut bytes, mut packets) = (Instant::now(), 0, 0);
     while sender.nb_objects() > 0 {
         let Some(packet) = sender.read(SystemTime::now()) else {
             std::thread::sleep(Duration::from_millis(1));
             continue;
         };
         bytes += socket.send_to(&packet, group)?;
+        // The table is repeated by time: all passes of a short file could be over before.
+        let slow = if packets < SLOW_PACKETS { TABLE_INTERVAL } else { Duration::ZERO };
+        packets += 1;
         let due = Duration::from_secs_f64(bytes as f64 / rate);
-        std::thread::sleep(due.saturating_sub(begin.elapsed()));
+        std::thread::sleep(due.saturating_sub(begin.elapsed()).max(slow));
     }
     let close = sender.read_close_session(SystemTime::now());
     for _ in 0..3 {

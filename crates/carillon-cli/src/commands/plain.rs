@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use carillon_transfer::files::shown_path;
 use carillon_transfer::plain::{
-    NamedFile, PlainFolder, PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport, PlainSend,
-    PlainSource, sends_files,
+    Framing, NamedFile, PlainFolder, PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport,
+    PlainSend, PlainSource, plain_contents,
 };
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use serde_json::json;
@@ -21,7 +21,7 @@ use crate::exit::JobFailed;
 
 /// `carillon send --plain`
 pub fn send(args: &send::Args) -> anyhow::Result<()> {
-    let sends_files = sends_files(&args.protocol);
+    let sends_files = sends_files(args);
     let input = if sends_files { None } else { Some(open_input(&args.paths, args.stream)?) };
     if sends_files {
         check_files(args)?;
@@ -62,6 +62,16 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
     let complete = !stop.asked() || told && !sends_files;
     print_sent(&report, args.network.json, complete, if sends_files { "file" } else { "message" })?;
     if complete { Ok(()) } else { Err(JobFailed.into()) }
+}
+
+/// Returns true if whole files are sent under their names. Where the protocol has messages too, what concerns messages
+/// selects them.
+fn sends_files(args: &send::Args) -> bool {
+    let contents = plain_contents(&args.protocol);
+    let from_input = args.paths.iter().any(|path| path.as_os_str() == "-");
+    let asks_for_messages =
+        args.stream || args.message_bytes.is_some() || args.framing != Framing::None || from_input;
+    contents.has_files() && !(contents.has_messages() && asks_for_messages)
 }
 
 /// Checks the paths of a protocol that sends files.
@@ -144,7 +154,7 @@ pub fn recv(args: &recv::Args) -> anyhow::Result<()> {
     args.network.remark(&bound);
     let watch = Watch::new(args.network.trace.as_deref(), &bound.endpoint)?;
     let mut run = options.open(bound, watch)?;
-    let folder = match sends_files(&args.protocol) && !args.stdout {
+    let folder = match plain_contents(&args.protocol).has_files() && !args.stdout {
         true => Some(PlainFolder::open(&args.out, args.overwrite)?),
         false => None,
     };
@@ -272,8 +282,8 @@ impl Store<'_> {
     fn close(&mut self, source: PlainSource, lost: u64, ended: bool) -> anyhow::Result<()> {
         let refused = self.open.get(&source).map_or(0, |incoming| incoming.refused);
         let is_complete = ended && lost == 0 && refused == 0;
-        let are_files = sends_files(&self.args.protocol);
-        if is_complete && !are_files {
+        let contents = plain_contents(&self.args.protocol);
+        if is_complete && !contents.has_files() {
             self.create(source)?;
         }
         let Some(incoming) = self.open.remove(&source) else { return Ok(()) };
@@ -283,6 +293,8 @@ impl Store<'_> {
         self.closed += 1;
         self.failed += u64::from(!is_complete);
         let Incoming { file, messages, bytes, first, .. } = incoming;
+        // A source that sent no message has sent files, or nothing.
+        let are_files = contents.has_files() && first.is_none();
         let mut kept = None;
         if let Some((_, part)) = file {
             let name = self.name(source);

@@ -59,7 +59,7 @@ use crate::exit::JobFailed;
   carillon recv --one-way --keep-going        without a word to the sender (send --one-way)
   carillon recv --plain --group 239.6.6.6:3055   what programs with OpenPGM send
   carillon recv --plain --protocol flute         files that programs with FLUTE send
-  carillon recv --plain --protocol norm          files that programs with NORM send
+  carillon recv --plain --protocol norm          files and streams that programs with NORM send
   carillon recv --key-file /etc/carillon/key  only what is sealed with this key
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
@@ -134,7 +134,7 @@ pub struct Args {
     /// its own. --from has their addresses.
     #[arg(long, conflicts_with_all = PLAIN_CONFLICTS, help_heading = "Other programs")]
     pub(super) plain: bool,
-    /// Framing of plain messages: none, or zeromq for PUB sockets on epgm://.
+    /// Framing of plain messages: none, or zeromq for PUB sockets on epgm:// or norm://.
     #[arg(
         long,
         value_name = "NAME",

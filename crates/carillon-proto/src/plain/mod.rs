@@ -12,6 +12,7 @@ mod budget;
 #[cfg(all(test, feature = "flute"))]
 mod file_tests;
 mod named_file;
+mod stream_piece;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ use carillon_core::{
 
 use budget::RequestBudget;
 pub use named_file::NamedFile;
+pub use stream_piece::StreamPiece;
 
 /// Bounds of a [`PlainReceiver`].
 #[derive(Clone, Debug)]
@@ -74,7 +76,7 @@ pub enum PlainNews {
         source: PlainSource,
         /// Number of the message, or of its first packet. Numbers of consecutive messages need not be consecutive.
         number: u64,
-        /// The message.
+        /// The message; in protocols with a stream a [`StreamPiece`].
         payload: Bytes,
     },
     /// File of the source, in protocols that send files.
@@ -398,7 +400,7 @@ impl Machine for PlainReceiver {
 
 /// News of a message.
 fn message(plain: &PlainSessions, source: PlainSource, number: u64, payload: Bytes) -> PlainNews {
-    match plain.named {
+    match plain.contents.has_files() && !StreamPiece::is_piece(&payload) {
         true => PlainNews::File { source, file: NamedFile::parse(payload).unwrap_or_default() },
         false => PlainNews::Message { source, number, payload },
     }

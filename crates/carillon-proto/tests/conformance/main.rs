@@ -75,7 +75,7 @@ fn known() -> Vec<&'static ProtocolEntry> {
 static PLAIN_PGM: ProtocolEntry = ProtocolEntry {
     name: "pgm-plain",
     build: |role, context, settings| match (role, &pgm::ENTRY.plain) {
-        (Role::Sender, Some(plain)) => (plain.sender)((), context, settings),
+        (Role::Sender, Some(plain)) => (plain.sender)(carillon_core::PlainKind::Messages, context, settings),
         (Role::Receiver, Some(_)) => {
             let limits =
                 PlainLimits { silence: std::time::Duration::from_secs(10_000), ..PlainLimits::default() };

@@ -135,7 +135,8 @@ fn sent(case: &Case) -> Vec<Vec<u8>> {
         ("rate", "0"),
     ]);
     let plain = ENTRY.plain.expect("it has plain sessions");
-    let mut machine = (plain.sender)((), &context(1), &config).expect("valid settings");
+    let mut machine =
+        (plain.sender)(carillon_core::PlainKind::Files, &context(1), &config).expect("valid settings");
     let (mut at, mut sent, mut buf) = (Time::ZERO, Sent::default(), Vec::new());
     machine.start(at);
     let sender = machine.as_sender().expect("it is a sender");

@@ -1,6 +1,7 @@
 //! Plain sessions: the protocol's standard alone, without invitations, members or reports of Carillon.
 //!
-//! They interoperate with other implementations, such as OpenPGM and ZeroMQ (`epgm://`) for the protocol `pgm`. A
+//! They interoperate with other implementations, such as OpenPGM and ZeroMQ (`epgm://`) for the protocol `pgm`, and
+//! NRL's NORM and ZeroMQ (`norm://`) for `norm`. A
 //! sender starts at once and ends by the rules of its protocol; it never learns what has arrived. A receiver
 //! receives every source of the group that it hears. Messages are the bytes of the application, in a [`Framing`].
 //!
@@ -52,6 +53,7 @@ mod send;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use carillon_core::PlainContents;
 use carillon_core::{BitRate, BuildContext, Config, NodeId, PlainSessions, ProtocolEntry, Seeds};
 use carillon_net::{Endpoint, GROUP, SELF};
 use carillon_proto::find_plain;
@@ -91,11 +93,10 @@ impl Plain {
         let port = endpoint.group().port();
         let port_text = port.to_string();
         // ZeroMQ uses one number for both ports.
-        let zeromq = match (framing, sessions.port) {
-            (Framing::None, _) => None,
-            (Framing::ZeroMq, Some(key)) => Some((key, &*port_text)),
-            (Framing::ZeroMq, None) => return Err(Error::NoFraming(protocol.name)),
-        };
+        if framing == Framing::ZeroMq && !sessions.contents.has_messages() {
+            return Err(Error::NoFraming(protocol.name));
+        }
+        let zeromq = sessions.port.filter(|_| framing == Framing::ZeroMq).map(|key| (key, &*port_text));
         let clock = seconds_since_1900().to_string();
         let clock = sessions.clock.map(|key| (key, &*clock));
         let user = user.iter().map(|(key, value)| (&**key, &**value));
@@ -127,9 +128,10 @@ fn plain_protocol(name: &str) -> Result<(&'static ProtocolEntry, &'static PlainS
     Ok((protocol, protocol.plain.ok_or_else(|| no_plain_sessions(protocol))?))
 }
 
-/// Returns true if messages of the protocol are files with names; false too if there is no such protocol.
-pub fn sends_files(protocol: &str) -> bool {
-    find_plain(protocol).and_then(|protocol| protocol.plain).is_some_and(|plain| plain.named)
+/// Contents of plain sessions of a protocol: messages, files, or both. Messages if there is no such protocol.
+pub fn plain_contents(protocol: &str) -> PlainContents {
+    let plain = find_plain(protocol).and_then(|protocol| protocol.plain);
+    plain.map_or(PlainContents::Messages, |plain| plain.contents)
 }
 
 /// Time of day in seconds since 1900, modulo 2^32, as NTP counts them.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use carillon_core::{Application, BuildContext, Observer, Time};
+use carillon_core::{Application, BuildContext, Observer, PlainContents, Time};
 use carillon_net::{DriveError, Driver};
 use carillon_proto::plain::PlainReceiver;
 
@@ -37,6 +37,7 @@ pub struct PlainReceiveRun<O: Observer> {
 /// News for the caller.
 struct Arrivals {
     framing: Framing,
+    contents: PlainContents,
     unpackers: BTreeMap<PlainSource, Unpacker>,
     news: Vec<PlainNews>,
 }
@@ -71,7 +72,9 @@ impl PlainReceive {
         let max_payload = plain.max_payload(endpoint.max_datagram().min(FRAME_DATAGRAM));
         let context = BuildContext { memory: self.memory, ..context(&endpoint, &seeds, None, max_payload)? };
         let receiver = PlainReceiver::new(plain.protocol, &context, &plain.config, self.limits.clone())?;
-        let arrivals = Arrivals { framing: self.framing, unpackers: BTreeMap::new(), news: Vec::new() };
+        let contents = plain.sessions.contents;
+        let arrivals =
+            Arrivals { framing: self.framing, contents, unpackers: BTreeMap::new(), news: Vec::new() };
         Ok(PlainReceiveRun {
             driver: Driver::new(endpoint, Box::new(receiver), arrivals, Tally::new(observer)),
         })
@@ -131,14 +134,19 @@ impl Application<PlainReceiver> for Arrivals {
 impl Arrivals {
     fn add(&mut self, news: PlainNews) {
         match news {
-            PlainNews::Message { source, number, payload } if self.framing == Framing::ZeroMq => {
-                let messages = self.unpackers.entry(source).or_default().add(number, &payload);
-                let messages = messages.into_iter();
-                self.news.extend(messages.map(|payload| PlainNews::Message { source, number, payload }));
+            PlainNews::Message { source, number, payload } => {
+                if let Some(unpacker) = Unpacker::new(self.framing, self.contents) {
+                    let messages =
+                        self.unpackers.entry(source).or_insert(unpacker).add(number, &payload).into_iter();
+                    self.news.extend(messages.map(|payload| PlainNews::Message { source, number, payload }));
+                } else {
+                    self.news.push(PlainNews::Message { source, number, payload });
+                }
             }
             news => {
                 if let PlainNews::Closed { source, .. } = news {
-                    self.unpackers.remove(&source);
+                    let rest = self.unpackers.remove(&source).and_then(|mut unpacker| unpacker.finish());
+                    self.news.extend(rest.map(|payload| PlainNews::Message { source, number: 0, payload }));
                 }
                 self.news.push(news);
             }

@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use carillon_core::{Application, BitRate, Bytes, Machine, Observer, OfferError, Sender, Time};
+use carillon_core::{
+    Application, BitRate, Bytes, Machine, Observer, OfferError, PlainContents, PlainKind, Sender, Time,
+};
 use carillon_net::{DriveError, Driver, Endpoint};
 
 use super::folder::location;
@@ -116,13 +118,13 @@ impl PlainSend {
         observer: O,
     ) -> Result<PlainSendRun<O>, Error> {
         let (protocol, sessions) = plain_protocol(&self.protocol)?;
-        if !sessions.named {
+        if !sessions.contents.has_files() {
             return Err(Error::PlainMessages(protocol.name, "no files by their names"));
         }
         let files = paths.iter().map(|path| Ok((location(path)?, path.clone())));
         let files = files.collect::<Result<Vec<_>, Error>>()?;
         let waker = bound.endpoint.waker();
-        self.open_input(bound, observer, || read_files(files, waker))
+        self.open_input(bound, observer, PlainKind::Files, || read_files(files, waker))
     }
 
     /// Creates the sender, which sends what it reads.
@@ -133,16 +135,18 @@ impl PlainSend {
         observer: O,
     ) -> Result<PlainSendRun<O>, Error> {
         let (protocol, sessions) = plain_protocol(&self.protocol)?;
-        if sessions.named {
+        if !sessions.contents.has_messages() {
             return Err(Error::PlainMessages(protocol.name, "files, and no messages without names"));
         }
         let (max_payload, whole) = self.max_payload(&bound.endpoint)?;
         let bytes = self.message_bytes.unwrap_or(whole);
-        if bytes == 0 || self.framing == Framing::None && bytes > max_payload {
+        let has_long_messages = Packer::new(self.framing, sessions.contents, max_payload).has_long_messages();
+        if bytes == 0 || bytes > max_payload && !has_long_messages {
             return Err(Error::MessageBytes { bytes, max: max_payload });
         }
         let waker = bound.endpoint.waker();
-        self.open_input(bound, observer, || read_messages(input, Cut { bytes, lines: self.lines }, waker))
+        let cut = Cut { bytes, lines: self.lines };
+        self.open_input(bound, observer, PlainKind::Messages, || read_messages(input, cut, waker))
     }
 
     /// Protocol and settings on this endpoint.
@@ -159,23 +163,27 @@ impl PlainSend {
         let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
         let datagram = endpoint.max_datagram().min(self.datagram.unwrap_or(usual));
         let max_payload = plain.max_payload(datagram);
-        Ok((max_payload, Packer::new(self.framing, max_payload).whole_message()))
+        Ok((max_payload, Packer::new(self.framing, plain.sessions.contents, max_payload).whole_message()))
     }
 
     fn open_input<O: Observer>(
         &self,
         Bound { endpoint, seeds, .. }: Bound,
         observer: O,
+        kind: PlainKind,
         input: impl FnOnce() -> io::Result<Receiver<io::Result<Vec<u8>>>>,
     ) -> Result<PlainSendRun<O>, Error> {
         let (max_payload, _) = self.max_payload(&endpoint)?;
         let plain = self.plain(&endpoint)?;
-        let packer = Packer::new(self.framing, max_payload);
+        // Files are no pieces of a stream.
+        let contents = plain.sessions.contents;
+        let contents = if kind == PlainKind::Files { PlainContents::Messages } else { contents };
+        let packer = Packer::new(self.framing, contents, max_payload);
         let context = context(&endpoint, &seeds, self.rate, max_payload)?;
-        let machine = (plain.sessions.sender)((), &context, &plain.config)?;
+        let machine = (plain.sessions.sender)(kind, &context, &plain.config)?;
         let outgoing = Outgoing {
             input: input().map_err(Error::NoThread)?,
-            named: plain.sessions.named,
+            named: kind == PlainKind::Files,
             packer,
             packets: VecDeque::new(),
             messages: 0,

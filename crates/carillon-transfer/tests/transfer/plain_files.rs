@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use carillon_core::NoObserver;
-use carillon_transfer::plain::{PlainFolder, PlainNews, PlainReceive, PlainSend, sends_files};
+use carillon_transfer::plain::{PlainFolder, PlainNews, PlainReceive, PlainSend, plain_contents};
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Error, Network};
 
@@ -17,7 +17,8 @@ fn files_arrive_with_their_names() {
     for (path, (_, content)) in paths.iter().zip(&contents) {
         std::fs::write(path, content).expect("it can be written");
     }
-    assert!(sends_files("flute") && !sends_files("pgm") && !sends_files("none"));
+    let has_files = |protocol| plain_contents(protocol).has_files();
+    assert!(has_files("flute") && !has_files("pgm") && !has_files("none"));
 
     let options = PlainReceive::new("flute");
     let bound = options.bind(&network).expect("sockets");

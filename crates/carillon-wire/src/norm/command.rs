@@ -77,6 +77,38 @@ impl<'a> Nodes<'a> {
     }
 }
 
+/// State of a receiver that limits the rate, in a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeNode {
+    /// Identifier of the receiver.
+    pub node: u32,
+    /// Flags of [`Congestion`](super::Congestion).
+    pub flags: u8,
+    /// Round-trip time in the code of [`decode_grtt`](super::decode_grtt).
+    pub rtt: u8,
+    /// Rate in the code of [`decode_rate`](super::decode_rate).
+    pub rate: u16,
+}
+
+impl ProbeNode {
+    /// Appends the state.
+    pub fn push(self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.node.to_be_bytes());
+        buf.extend_from_slice(&[self.flags, self.rtt]);
+        buf.extend_from_slice(&self.rate.to_be_bytes());
+    }
+
+    /// The states in a probe.
+    pub fn each(nodes: &[u8]) -> impl Iterator<Item = ProbeNode> {
+        nodes.as_chunks::<PROBE_NODE_LEN>().0.iter().map(|&[a, b, c, d, flags, rtt, high, low]| ProbeNode {
+            node: u32::from_be_bytes([a, b, c, d]),
+            flags,
+            rtt,
+            rate: u16::from_be_bytes([high, low]),
+        })
+    }
+}
+
 /// Returns the bytes if they consist of items of this length.
 fn whole<'a>(bytes: &'a [u8], item: usize, field: &'static str) -> Result<&'a [u8], ParseError> {
     match bytes.len() % item {

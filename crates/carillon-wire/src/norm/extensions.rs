@@ -42,6 +42,17 @@ pub struct Congestion {
     pub rate: u16,
 }
 
+impl Congestion {
+    /// The receiver is the one that limits the rate.
+    pub const LIMITING: u8 = 0x01;
+    /// The receiver may become the one that limits the rate.
+    pub const CANDIDATE: u8 = 0x02;
+    /// The round-trip time is measured.
+    pub const MEASURED: u8 = 0x04;
+    /// The receiver has lost nothing so far.
+    pub const STARTING: u8 = 0x08;
+}
+
 const CC: u8 = 3;
 const RATE: u8 = 128;
 

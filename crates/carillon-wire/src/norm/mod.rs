@@ -37,7 +37,7 @@ mod stamp;
 
 use std::fmt;
 
-pub use command::{Command, Nodes};
+pub use command::{Command, Nodes, ProbeNode};
 pub use describe::FORMAT;
 pub use extensions::{Congestion, Extensions, Transmission};
 pub use position::Position;
@@ -202,6 +202,10 @@ impl StreamHeader {
 
 /// Bytes of a DATA packet of FEC encoding 5 before its extensions and its payload.
 pub const DATA_HEADER_LEN: usize = 20;
+/// Kind of the answer to a probe (RFC 5740, 4.3.2).
+pub const PROBE_ANSWER: u8 = 1;
+/// Kind of the acknowledgment of a FLUSH (RFC 5740, 4.3.2).
+pub const FLUSH_ACKNOWLEDGMENT: u8 = 2;
 /// Bytes of a NACK before its extensions and its requests.
 pub const NACK_HEADER_LEN: usize = 24;
 

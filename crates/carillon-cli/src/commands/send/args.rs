@@ -49,6 +49,7 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --plain --group 239.6.6.6:3055 f   to receivers of OpenPGM (`carillon recv --plain`)
   carillon send --plain --protocol flute f g       files to receivers of FLUTE
   carillon send --plain --protocol norm f g        files to receivers of NORM
+  tail -f log | carillon send --plain --protocol norm --stream -   a stream of messages by NORM
   carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
   carillon send --key-file key f              sealed: only members with this key can read it
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
@@ -73,10 +74,11 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["rename", "sign_key"], help_heading = "Content")]
     pub(in crate::commands) stream: bool,
     /// Send by the standard of the protocol alone, for programs such as OpenPGM and ZeroMQ: without receivers' names,
-    /// reports and encryption. PATH is one file or -, sent as messages; with --stream each line is one.
+    /// reports and encryption. PATH is one file or -, sent as messages; with --stream each line is one. NORM and FLUTE send files by their names;
+    /// NORM sends messages too, of - or with --message-bytes or --framing.
     #[arg(long, conflicts_with_all = PLAIN_CONFLICTS, help_heading = "Other programs")]
     pub(in crate::commands) plain: bool,
-    /// Framing of plain messages: none, or zeromq for SUB sockets on epgm://.
+    /// Framing of plain messages: none, or zeromq for SUB sockets on epgm:// or norm://.
     #[arg(
         long,
         value_name = "NAME",

@@ -22,6 +22,7 @@ use carillon_core::{BitRate, ConfigError, Time};
 
 pub use cubic::CubicWindow;
 pub use delay::DelayPath;
+pub use equation::{LossIntervals, loss_for, packets_per_round_trip};
 pub use record::{Acknowledgment, Answer, Mark, PathRecord};
 pub use slowest::{PathControl, Slowest};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{PlainPacket, PlainSessions, SourceKey};
+use carillon_core::{PlainContents, PlainPacket, PlainSessions, SourceKey};
 use carillon_wire::alc::Packet;
 
 use super::{FluteReceiver, FluteSender};
@@ -14,7 +14,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     linger: None,
     clock: Some("clock"),
     rate: Some("rate"),
-    named: true,
+    contents: PlainContents::Files,
     completes: true,
     reopens_after: Some(REOPENS_AFTER),
     source_memory: 64 << 20,
@@ -25,7 +25,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
         let opens = !packet.closes_session && packet.identifiers.toi().is_some();
         Some(PlainPacket { source: SourceKey(tsi), opens, ends: false })
     },
-    sender: |(), build, settings| Ok(Box::new(FluteSender::new(true, build, settings)?)),
+    sender: |_, build, settings| Ok(Box::new(FluteSender::new(true, build, settings)?)),
     receiver: |key, build, settings| Ok(Box::new(FluteReceiver::new(key.0, true, build, settings)?)),
 };
 

@@ -69,6 +69,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("feedback", &["multicast", "unicast"], "multicast")
         .doc("destination of NACKs; with unicast the sender advertises what was requested (REPAIR_ADV)"),
     Parameter::rate("rate", "0").doc("maximum rate of data, repairs and commands; 0: the interface's rate"),
+    Parameter::choice("congestion", &["none", "equation"], "none")
+        .doc("control of the rate: the throughput that TCP would have to the worst receiver (RFC 4654), at most `rate`"),
     Parameter::size("burst", (0, 1 << 30), "16384").doc("maximum burst after a pause (Carillon's)"),
     Parameter::count("cache", (1, 1 << 24), "65536").doc("maximum number of messages kept for repairs"),
     Parameter::span("cache_time", "1 s")
@@ -79,11 +81,15 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("nack_bytes", (64, 60_000), "1200").doc("maximum number of bytes of requests in a NACK"),
     Parameter::size("send_buffer", (1, 1 << 40), "67108864")
         .doc("plain sessions: bytes of files kept for repairs; a longer file is sent alone"),
+    Parameter::count("stream_block", (1, 200), "32")
+        .doc("plain sessions: number of source symbols in a block of a stream; losses are noticed at its end"),
+    Parameter::size("stream_buffer", (1, 1 << 40), "8388608")
+        .doc("plain sessions: bytes of a stream kept for repairs; receivers keep as many"),
     Parameter::span("linger", "100 ms").doc("plain sessions: time for which a sender stays after its end"),
     Parameter::span("end_wait", "35 s")
         .doc("plain sessions: silence after which a source of which nothing is missing has ended; NRL's implementation probes each 30 s"),
     Parameter::count("backlog", (0, 1000), "16")
-        .doc("plain sessions: greatest number of earlier objects that a receiver requests when it begins"),
+        .doc("plain sessions: greatest number of earlier objects, or blocks of a stream, that a receiver requests when it begins"),
     Parameter::count("node_id", (0, u32::MAX as u64 - 1), "0")
         .doc("plain sessions: identifier of a receiver, which a sender may name for acknowledgments; 0: drawn"),
 ];

@@ -31,20 +31,21 @@ impl GroupRoundTrip {
         encode_grtt(self.value)
     }
 
-    /// Records the answer of a receiver to a probe. A longer time counts at once.
-    pub fn on_answer(&mut self, now: Time, echo: Stamp) {
+    /// Records the answer of a receiver to a probe, and returns its round-trip time. A longer time counts at once.
+    pub fn on_answer(&mut self, now: Time, echo: Stamp) -> Option<Duration> {
         if echo == Stamp::default() {
-            return;
+            return None;
         }
         let sent = Time::from_nanos(
             u64::from(echo.seconds) * 1_000_000_000 + u64::from(echo.microseconds.min(999_999)) * 1000,
         );
         if sent > now {
-            return;
+            return None;
         }
         let time = now.since(sent).clamp(self.range.0, self.range.1);
         self.peak = Some(self.peak.map_or(time, |peak| peak.max(time)));
         self.value = self.value.max(time);
+        Some(time)
     }
 
     /// Ends a probe interval: without a longer answer, the value falls by a tenth, at most to the longest answer.
@@ -76,14 +77,4 @@ pub(super) fn random_backoff(longest: Duration, group_size: u64, rng: &mut Rng) 
     let x = first + rng.unit() * lambda / time;
     let wait = time / lambda * libm::log(x * growth * time / lambda);
     Duration::from_secs_f64(wait.clamp(0.0, time))
-}
-
-/// Answer of a receiver to the last probe: its time, later by the time that the receiver held it.
-pub(super) fn echo(probe: Option<(Stamp, Time)>, now: Time) -> Stamp {
-    let Some((sent, arrived)) = probe else { return Stamp::default() };
-    let micros = u64::from(sent.microseconds) + now.since(arrived).as_micros() as u64;
-    Stamp {
-        seconds: sent.seconds.wrapping_add((micros / 1_000_000) as u32),
-        microseconds: (micros % 1_000_000) as u32,
-    }
 }

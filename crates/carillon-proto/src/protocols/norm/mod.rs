@@ -5,21 +5,30 @@
 //! times, and then repairs each block with as many parity symbols as the worst receiver misses (RFC 5510): a parity
 //! symbol repairs a different loss at each receiver.
 //!
-//! Sessions of Carillon are one stream of messages; plain sessions (`files`) send files to other implementations.
+//! Sessions of Carillon are one stream of messages; plain sessions send files (`files`) or a stream to other
+//! implementations.
 //! `docs/protocols/norm.md` lists what is left out.
 
 mod config;
+mod congestion;
 mod cycle;
 mod files;
 mod grtt;
 mod identity;
 mod phase;
+mod plain;
 mod receiver;
 mod repairs;
+mod requesting;
 mod sender;
 mod states;
 #[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
 mod tests;
+mod timing;
+#[cfg(test)]
+mod world;
 
 use carillon_core::{
     About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
@@ -27,6 +36,7 @@ use carillon_core::{
 };
 
 pub use files::{NormFileReceiver, NormFileSender};
+pub use plain::NormPlainReceiver;
 pub use receiver::NormReceiver;
 pub use sender::NormSender;
 
@@ -46,7 +56,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         ..ProtocolEntry::PLAIN.delivery
     },
     session: SessionProperties { sender_hears_group: true, ..ProtocolEntry::PLAIN.session },
-    plain: Some(&files::PLAIN),
+    plain: Some(&plain::PLAIN),
     packets: PacketProperties {
         header_bytes: |_| HeaderBytes::all(config::HEADER_LEN),
         format: &carillon_wire::norm::FORMAT,

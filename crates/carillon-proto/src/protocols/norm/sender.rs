@@ -1,5 +1,6 @@
 //! The NORM sender (RFC 5740, section 5.3): new data, repair cycles, probes and FLUSH commands.
 
+mod plain;
 mod repairing;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +16,8 @@ use carillon_wire::norm::{
     encode_group_size, encode_rate,
 };
 
-use super::config::{Shape, positive};
+use super::config::{HEADER_LEN, Shape, positive};
+use super::congestion::GroupRate;
 pub use super::cycle::Timer;
 use super::cycle::{Cycle, Pending, Probing};
 use super::grtt::{GroupRoundTrip, stamp};
@@ -25,6 +27,7 @@ use super::states::STATES;
 use crate::blocks::{
     Advance, FixedRate, MachineContext, Members, Part, Player, RateControl, RepairBudget, TransmitWindow,
 };
+use plain::PlainStream;
 
 type Context = MachineContext<Timer>;
 
@@ -36,6 +39,8 @@ pub struct NormSender {
     sequence: u16,
     policy: Policy,
     grtt: GroupRoundTrip,
+    /// Control of the rate; `None` if it is fixed.
+    congestion: Option<GroupRate>,
     window: TransmitWindow,
     /// Bytes of the stream before the next message.
     offset: u64,
@@ -57,8 +62,10 @@ pub struct NormSender {
     /// Number of FLUSH commands that are left.
     flushes: u64,
     finished: bool,
-    /// True once the host has finished and every message was sent.
+    /// True once the host has finished and every message was sent; in plain sessions after EOT.
     closed: bool,
+    /// State of a plain session; `None` in sessions of Carillon.
+    plain: Option<PlainStream>,
 }
 
 /// Settings of the sender.
@@ -79,11 +86,26 @@ struct Policy {
 impl NormSender {
     /// Creates the sender of a session.
     pub fn new(build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let (shape, rate) = (Shape::new(settings)?, FixedRate(settings.rate("rate")).rate());
+        let (shape, cache) = (Shape::new(settings)?, settings.count("cache"));
+        Ok(Self::with_shape(shape, cache, build, settings)?.play(build))
+    }
+
+    /// Creates the sender of a session with blocks of these sizes, and with room for `cache` messages.
+    fn with_shape(
+        shape: Shape,
+        cache: u64,
+        build: &BuildContext,
+        settings: &Config,
+    ) -> Result<Self, ConfigError> {
+        let rate = FixedRate(settings.rate("rate")).rate();
         let span = |name| positive(settings, build.bit_rate, name);
         let burst = settings.size("burst").0;
         let least = span("grtt_min")?;
-        let bytes_per_second = rate.unwrap_or(build.bit_rate).bps() as f64 / 8.0;
+        let most = rate.unwrap_or(build.bit_rate);
+        let bytes_per_second = most.bps() as f64 / 8.0;
+        let packet = u64::from(build.max_payload) + HEADER_LEN as u64 + u64::from(build.link_overhead);
+        let congestion = GroupRate::new(settings, (most, packet), span("grtt")?)?;
+        let paced = congestion.as_ref().map_or(rate, GroupRate::bit_rate);
         Ok(NormSender {
             id: sender_id(build.association),
             instance: instance(build.association),
@@ -101,12 +123,13 @@ impl NormSender {
                 most_request_bytes: settings.count("nack_bytes") as usize,
             },
             grtt: GroupRoundTrip::new(span("grtt")?, least, span("grtt_max")?),
+            congestion,
             window: TransmitWindow::new(
                 Advance::WithData(settings.span("cache_time").at(build.bit_rate)),
-                settings.count("cache") as usize,
+                cache as usize,
             ),
             offset: 0,
-            pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
+            pace: TokenBucket::new(paced, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             parity_sent: BTreeMap::new(),
             automatic: VecDeque::new(),
             cycle: Cycle::Normal,
@@ -119,8 +142,8 @@ impl NormSender {
             flushes: 0,
             finished: false,
             closed: false,
-        }
-        .play(build))
+            plain: None,
+        })
     }
 
     /// Emits a packet of the sender.
@@ -152,8 +175,11 @@ impl NormSender {
         let Shape { block, parity } = self.policy.shape;
         let mut information = Vec::with_capacity(12);
         let transmission = Transmission {
-            // Size of the sender's buffer, as far as this stream has used it.
-            size: (self.window.next() - self.window.trail()) * u64::from(self.policy.segment),
+            // Size of the sender's buffer, in sessions of Carillon as far as this stream has used it.
+            size: match &self.plain {
+                Some(plain) => plain.buffer(),
+                None => (self.window.next() - self.window.trail()) * u64::from(self.policy.segment),
+            },
             segment: self.policy.segment,
             block: block as u16,
             parity: parity.into(),
@@ -170,9 +196,10 @@ impl NormSender {
     fn emit_probe(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.pending.probe = false;
         let sequence = self.probing.next_sequence();
-        let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &[] };
+        let nodes = self.congestion.as_ref().map(GroupRate::nodes).unwrap_or_default();
+        let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &nodes };
         let mut rate = Vec::with_capacity(4);
-        Extensions::push_rate(&mut rate, self.policy.rate);
+        Extensions::push_rate(&mut rate, self.congestion.as_ref().map_or(self.policy.rate, GroupRate::code));
         self.emit_command(command, Extensions::new(&rate).unwrap_or_default(), buf);
         context.events.control("cc", self.window.next().saturating_sub(1));
         context.to_group()
@@ -203,6 +230,7 @@ impl NormSender {
         } else if std::mem::take(&mut self.pending.end) {
             self.emit_command(Command::End, none, buf);
             context.events.control("eot", last);
+            self.closed |= self.plain.is_some();
         } else {
             return None;
         }
@@ -237,9 +265,14 @@ impl NormSender {
     }
 
     fn on_probe_timer(&mut self, context: &mut Context) {
+        if self.closed && self.plain.is_some() {
+            return;
+        }
         self.pending.probe = true;
         self.grtt.on_probe();
         let shortest = self.grtt.value();
+        let shortest =
+            GroupRate::probe(&mut self.congestion, &mut self.pace, context.now, &self.probing, shortest);
         let interval = self.probing.next_interval(shortest);
         context.timers.arm(Timer::Probe, context.now + interval);
     }
@@ -248,7 +281,7 @@ impl NormSender {
         let idle = self.window.is_sent() && self.repairs.is_empty() && self.window.next() > 0;
         if idle && self.flushes == 0 {
             // Nothing more follows, and the last FLUSH was 2 round-trip times ago.
-            self.pending.end = self.finished;
+            self.pending.end = self.finished && !(self.closed && self.plain.is_some());
             return;
         }
         if idle {
@@ -259,7 +292,7 @@ impl NormSender {
     }
 
     fn close_when_sent(&mut self) {
-        self.closed |= self.finished && self.window.is_sent();
+        self.closed |= self.finished && self.window.is_sent() && self.plain.is_none();
     }
 }
 
@@ -284,7 +317,8 @@ impl Part for NormSender {
 
     fn on_timer(&mut self, context: &mut Context, timer: Timer) {
         match timer {
-            Timer::Pace | Timer::Advance => {}
+            Timer::Pace => {}
+            Timer::Advance => self.end_stream(context),
             Timer::Cycle => self.on_cycle_timer(context),
             Timer::Probe => self.on_probe_timer(context),
             Timer::Flush => self.on_flush_timer(context),
@@ -300,7 +334,11 @@ impl Part for NormSender {
         if (response.sender, response.instance) != (self.id, self.instance) {
             return context.events.dropped(DropReason::Foreign);
         }
-        self.grtt.on_answer(context.now, response.echo);
+        let trip = self.grtt.on_answer(context.now, response.echo);
+        if let (Some(rate), Some(state)) = (&mut self.congestion, packet.extensions.congestion()) {
+            rate.on_answer(context.now, packet.source, state, trip);
+            self.pace.set_rate(context.now, rate.bit_rate());
+        }
         match packet.body {
             Body::Nack { requests, .. } => self.on_nack(context, datagram.source, requests),
             _ => context.events.received("ack", 0u64),
@@ -338,15 +376,42 @@ impl Part for NormSender {
         if self.finished {
             return Err(OfferError::Finished);
         }
+        // Each message of a session of Carillon is one piece of the stream.
+        let (message_start, payload) = match &self.plain {
+            Some(_) => plain::piece(payload),
+            None => (1, payload),
+        };
+        self.push(context, message_start, &payload)
+    }
+
+    fn finish(&mut self, context: &mut Context) {
+        self.finished = true;
+        self.end_stream(context);
+        self.close_when_sent();
+    }
+
+    fn is_finished(&self) -> bool {
+        self.closed
+    }
+}
+
+impl NormSender {
+    /// Adds a symbol to the stream.
+    fn push(
+        &mut self,
+        context: &mut Context,
+        message_start: u16,
+        content: &[u8],
+    ) -> Result<MessageId, OfferError> {
         let max = u16::MAX as usize - StreamHeader::LEN;
-        let length = payload.len();
+        let length = content.len();
         if length > max {
             return Err(OfferError::TooLarge { len: length, max });
         }
         let mut symbol = Vec::with_capacity(StreamHeader::LEN + length);
-        let header = StreamHeader { length: length as u16, message_start: 1, offset: self.offset as u32 };
+        let header = StreamHeader { length: length as u16, message_start, offset: self.offset as u32 };
         header.emit(&mut symbol);
-        symbol.extend_from_slice(&payload);
+        symbol.extend_from_slice(content);
         match self.window.push(context.now, symbol.into()) {
             Ok(number) => {
                 self.offset += length as u64;
@@ -360,15 +425,6 @@ impl Part for NormSender {
                 Err(OfferError::Full)
             }
         }
-    }
-
-    fn finish(&mut self, _context: &mut Context) {
-        self.finished = true;
-        self.close_when_sent();
-    }
-
-    fn is_finished(&self) -> bool {
-        self.closed
     }
 }
 

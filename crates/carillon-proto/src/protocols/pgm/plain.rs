@@ -1,6 +1,6 @@
 //! Plain sessions of PGM, as RFC 3208 has them: a source is known by its TSI, and messages are the application's bytes.
 
-use carillon_core::{BuildContext, Config, PlainPacket, PlainSessions, SourceKey};
+use carillon_core::{BuildContext, Config, PlainContents, PlainPacket, PlainSessions, SourceKey};
 use carillon_wire::pgm::{Body, Packet, Tsi};
 
 use super::identity::{ENVELOPE, is_of_session};
@@ -20,12 +20,12 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     linger: Some("txw_secs"),
     clock: None,
     rate: None,
-    named: false,
+    contents: PlainContents::Messages,
     completes: false,
     reopens_after: None,
     source_memory: 8 << 20,
     read,
-    sender: |(), build, settings| {
+    sender: |_, build, settings| {
         refuse_in_plain_session(settings)?;
         Ok(Box::new(PgmSource::with_tsi(own_tsi(build), OPENING_SPMS, build, settings)?))
     },

@@ -18,13 +18,13 @@ use crate::blocks::NodeMinimum;
 
 /// Throughput of TCP in packets per round-trip time at this loss event rate: RFC 4654, section 2.1, with b = 1 and a
 /// retransmission timeout of four round-trip times.
-pub(super) fn packets_per_round_trip(loss: f64) -> f64 {
+pub fn packets_per_round_trip(loss: f64) -> f64 {
     let root = libm::sqrt(2.0 * loss / 3.0);
     1.0 / (root + 12.0 * libm::sqrt(3.0 * loss / 8.0) * loss * (1.0 + 32.0 * loss * loss))
 }
 
 /// Loss event rate at which TCP would have this throughput (inverse by bisection).
-pub(super) fn loss_for(packets: f64) -> f64 {
+pub fn loss_for(packets: f64) -> f64 {
     let (mut low, mut high) = (1e-12, 1.0);
     // The throughput falls with the loss. Halve the interval on a logarithmic scale.
     // 64 steps exhaust the precision of a float.

@@ -11,6 +11,8 @@ use super::{
     Acknowledgment, CongestionControl, ControlSettings, Controller, DelayPath, Limit, PathEstimate, Slowest,
 };
 use equation_rate::{EquationRate, ReceiverReport};
+pub use equation_rate::{loss_for, packets_per_round_trip};
+pub use loss_intervals::LossIntervals;
 
 /// Entry of the registry.
 pub const CONTROLLER: Controller = Controller {

@@ -7,23 +7,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, MessageId, ObservedState, Received, Role,
-    SourceKey, Time, Transmit,
+    BuildContext, Config, Delivery, Dest, DropReason, MessageId, ObservedState, Received, Role, SourceKey,
+    Time, Transmit,
 };
 use carillon_wire::norm::{
-    Body, Command, Item, Object, Packet, Position, Response, SenderState, Stamp, decode_group_size,
-    decode_grtt,
+    Body, Command, Extensions, FLUSH_ACKNOWLEDGMENT, Item, Object, PROBE_ANSWER, Packet, Position, Response,
+    SenderState,
 };
 
-use super::super::grtt::echo;
+use super::super::congestion::Feedback;
 use super::super::identity::parse;
 use super::super::states::STATES;
+pub use super::super::timing::Timer;
+use super::super::timing::Timing;
 use super::names;
-use super::needs::expand_object;
-use crate::blocks::{Draws, MachineContext, Part, Player};
+use super::needs::{Needs, expand_object};
+use crate::blocks::{MachineContext, Part};
 use crate::plain::NamedFile;
+use crate::protocols::norm::requesting::Requesting;
 use assembly::Assembly;
-use requesting::Requesting;
 
 type Context = MachineContext<Timer>;
 
@@ -45,12 +47,17 @@ pub struct NormFileReceiver {
     /// Bytes of the deliveries that the application has not taken.
     waiting: usize,
     backlog: u64,
-    requesting: Requesting,
+    requesting: Requesting<Needs, Needs>,
     timing: Timing,
+    feedback: Feedback,
+    /// Time without a packet after which a source of which nothing is missing has ended.
+    end_wait: Duration,
     /// Acknowledgment to send: object and position of a FLUSH.
     acknowledgment: Option<(u16, Position)>,
     /// Time of the last packet.
     heard: Time,
+    /// True after the first packet of a file.
+    begun: bool,
     closed: bool,
 }
 
@@ -62,36 +69,10 @@ enum Reception {
     Done,
 }
 
-/// Times that the sender announces.
-#[derive(Debug)]
-struct Timing {
-    grtt: Duration,
-    backoff: u32,
-    group_size: u64,
-    /// Time without a packet after which a source of which nothing is missing has ended.
-    end_wait: Duration,
-    /// Time in the last probe, and when it arrived.
-    probe: Option<(Stamp, Time)>,
-    draws: Draws,
-}
-
-/// Timers of the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// End of the back-off or of the hold-off.
-    Request,
-    /// The sender has been silent.
-    Inactivity,
-}
-
 impl NormFileReceiver {
     /// Creates the receiver of a source.
-    pub fn new(key: SourceKey, build: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let id = match settings.count("node_id") {
-            0 => build.seeds.stream("norm.node_id").below(u64::from(u32::MAX) - 2) as u32 + 1,
-            id => id as u32,
-        };
-        Ok(NormFileReceiver {
+    pub fn new(key: SourceKey, id: u32, build: &BuildContext, settings: &Config) -> Self {
+        NormFileReceiver {
             id,
             source: key,
             sequence: 0,
@@ -103,31 +84,25 @@ impl NormFileReceiver {
             memory: build.memory.min(MAX_MEMORY) / 2,
             waiting: 0,
             backlog: settings.count("backlog"),
-            requesting: Requesting::new(
-                settings.choice("feedback") == "unicast",
-                settings.count("nack_bytes") as usize,
-                settings.count("robust_factor"),
-            ),
-            timing: Timing {
-                grtt: settings.span("grtt").at(build.bit_rate),
-                backoff: settings.count("backoff_factor") as u32,
-                group_size: settings.count("group_size"),
-                end_wait: settings.span("end_wait").at(build.bit_rate),
-                probe: None,
-                draws: Draws::new(build.seeds.clone(), "norm.backoff"),
-            },
+            requesting: Requesting::new(settings),
+            timing: Timing::new(build, settings),
+            feedback: Feedback::default(),
+            end_wait: settings.span("end_wait").at(build.bit_rate),
             acknowledgment: None,
             heard: Time::ZERO,
+            begun: false,
             closed: false,
         }
-        .play(build))
+    }
+
+    /// Returns true if a packet of a file has arrived.
+    pub fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// Handles the state of the sender in any of its packets.
     fn on_sender(&mut self, context: &mut Context, state: SenderState) {
-        self.timing.grtt = decode_grtt(state.grtt);
-        self.timing.backoff = state.backoff.into();
-        self.timing.group_size = decode_group_size(state.group_size);
+        self.timing.on_sender(state);
         self.requesting.on_heard();
         self.heard = context.now;
         context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
@@ -172,6 +147,7 @@ impl NormFileReceiver {
                 self.lose(context, number);
                 return None;
             }
+            self.begun = true;
             self.objects.insert(number, Reception::Assembling(Box::new(assembly)));
         }
         match self.objects.get_mut(&number) {
@@ -296,7 +272,7 @@ impl NormFileReceiver {
                 self.on_flush(context, object, position, is_named);
             }
             Command::Squelch { object, .. } => self.on_squelch(context, object),
-            Command::Probe { sent, .. } => self.timing.probe = Some((sent, context.now)),
+            Command::Probe { sent, .. } => self.timing.on_probe(context.now, sent),
             Command::RepairAdvertisement { requests, .. } => self.on_requests_of_others(requests),
             Command::End => self.close(context),
             Command::AckRequest { .. } | Command::Application(_) => {}
@@ -316,6 +292,7 @@ impl NormFileReceiver {
         }
         context.timers.cancel(Timer::Request);
         context.timers.cancel(Timer::Inactivity);
+        context.timers.cancel(Timer::Feedback);
         self.closed = true;
     }
 }
@@ -323,13 +300,6 @@ impl NormFileReceiver {
 impl Reception {
     fn is_done(&self) -> bool {
         matches!(self, Reception::Done)
-    }
-}
-
-impl Timing {
-    /// Time without a packet after which the sender counts as silent.
-    fn inactivity(&self) -> Duration {
-        (40 * self.grtt).max(Duration::from_secs(1))
     }
 }
 
@@ -351,6 +321,7 @@ impl Part for NormFileReceiver {
         match timer {
             Timer::Request => self.on_request_timer(context),
             Timer::Inactivity => self.on_inactivity(context),
+            Timer::Feedback => self.feedback.answer(),
         }
     }
 
@@ -361,13 +332,15 @@ impl Part for NormFileReceiver {
         else {
             return context.events.dropped(DropReason::Foreign);
         };
-        if super::key(packet.source, sender) != self.source {
+        if super::super::plain::key(packet.source, sender) != self.source {
             return context.events.dropped(DropReason::Foreign);
         }
         if datagram.source != context.sender || self.closed {
             return context.events.dropped(DropReason::NotAMember);
         }
         self.on_sender(context, sender);
+        self.feedback.on_packet(context.now, packet.sequence, datagram.bytes.len(), &self.timing);
+        self.feedback.handle_probe(context, &packet, self.id, &mut self.timing);
         match packet.body {
             Body::Command { command, .. } => self.on_command(context, command),
             _ => self.on_object(context, &packet),
@@ -378,10 +351,10 @@ impl Part for NormFileReceiver {
         let response = Response {
             sender: (self.source.0 >> 16) as u32,
             instance: self.source.0 as u16,
-            echo: echo(self.timing.probe, context.now),
+            echo: self.timing.echo(context.now),
         };
         let mut place = Vec::with_capacity(Item::RS8_LEN);
-        let requests = self.requesting.take_due();
+        let requests = self.requesting.due.take();
         let body = match (&requests, self.acknowledgment.take()) {
             (Some(requests), waiting) => {
                 self.acknowledgment = waiting;
@@ -391,10 +364,14 @@ impl Part for NormFileReceiver {
                 Item { object, position }.emit(&mut place);
                 Body::Ack { response, kind: FLUSH_ACKNOWLEDGMENT, id: 0, payload: &place }
             }
+            (None, None) if self.feedback.take_due() => {
+                Body::Ack { response, kind: PROBE_ANSWER, id: 0, payload: &[] }
+            }
             (None, None) => return None,
         };
-        let packet =
-            Packet { sequence: self.sequence, source: self.id, body, extensions: Default::default() };
+        let state = self.feedback.extension(&self.timing);
+        let extensions = Extensions::new(&state).unwrap_or_default();
+        let packet = Packet { sequence: self.sequence, source: self.id, body, extensions };
         packet.emit(buf);
         self.sequence = self.sequence.wrapping_add(1);
         context.events.control(packet.name(), self.end.0);
@@ -418,8 +395,6 @@ impl Part for NormFileReceiver {
 
 /// FEC encoding: Reed-Solomon over GF(2^8).
 const FEC_ID: u8 = 5;
-/// Kind of the acknowledgment of a FLUSH (RFC 5740, 4.3.2).
-const FLUSH_ACKNOWLEDGMENT: u8 = 2;
 /// Maximum memory, whatever the host allows.
 const MAX_MEMORY: usize = usize::MAX >> 8;
 /// Maximum number of objects from the first one that is missing.

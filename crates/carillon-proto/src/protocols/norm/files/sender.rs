@@ -15,7 +15,8 @@ use carillon_wire::norm::{
     encode_rate,
 };
 
-use super::super::config::{Shape, positive};
+use super::super::config::{HEADER_LEN, Shape, positive};
+use super::super::congestion::GroupRate;
 pub use super::super::cycle::Timer;
 use super::super::cycle::{Cycle, Pending, Probing};
 use super::super::grtt::{GroupRoundTrip, stamp};
@@ -37,6 +38,8 @@ pub struct NormFileSender {
     sequence: u16,
     policy: Policy,
     grtt: GroupRoundTrip,
+    /// Control of the rate; `None` if it is fixed.
+    congestion: Option<GroupRate>,
     /// Files that are sent or may be requested.
     files: BTreeMap<u64, Outgoing>,
     /// Number of the next file.
@@ -56,6 +59,8 @@ pub struct NormFileSender {
     pending: Pending,
     /// Number of FLUSH commands that are left.
     flushes: u64,
+    /// True if the information of the last file is to be sent again.
+    informs: bool,
     finished: bool,
     closed: bool,
 }
@@ -104,7 +109,11 @@ impl NormFileSender {
         let span = |name| positive(settings, build.bit_rate, name);
         let burst = settings.size("burst").0;
         let least = span("grtt_min")?;
-        let bytes_per_second = rate.unwrap_or(build.bit_rate).bps() as f64 / 8.0;
+        let most = rate.unwrap_or(build.bit_rate);
+        let bytes_per_second = most.bps() as f64 / 8.0;
+        let packet = u64::from(build.max_payload) + HEADER_LEN as u64 + u64::from(build.link_overhead);
+        let congestion = GroupRate::new(settings, (most, packet), span("grtt")?)?;
+        let paced = congestion.as_ref().map_or(rate, GroupRate::bit_rate);
         // Files have no header of a stream.
         let segment = u64::from(build.max_payload) + StreamHeader::LEN as u64;
         Ok(NormFileSender {
@@ -125,10 +134,11 @@ impl NormFileSender {
                 cache_time: span("cache_time")?,
             },
             grtt: GroupRoundTrip::new(span("grtt")?, least, span("grtt_max")?),
+            congestion,
             files: BTreeMap::new(),
             next: 0,
             cursor: Cursor { file: 0, is_informed: false, block: 0, symbol: 0 },
-            pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
+            pace: TokenBucket::new(paced, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             cycle: Cycle::Normal,
             collected: Needs::default(),
             repairs: Needs::default(),
@@ -137,6 +147,7 @@ impl NormFileSender {
             probing: Probing { sequence: 0, interval: least, most: span("probe_max")?, active: false },
             pending: Pending::default(),
             flushes: 0,
+            informs: false,
             finished: false,
             closed: false,
         }
@@ -193,9 +204,10 @@ impl NormFileSender {
     fn emit_probe(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Transmit {
         self.pending.probe = false;
         let sequence = self.probing.next_sequence();
-        let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &[] };
+        let nodes = self.congestion.as_ref().map(GroupRate::nodes).unwrap_or_default();
+        let command = Command::Probe { sequence, sent: stamp(context.now), nodes: &nodes };
         let mut rate = Vec::with_capacity(4);
-        Extensions::push_rate(&mut rate, self.policy.rate);
+        Extensions::push_rate(&mut rate, self.congestion.as_ref().map_or(self.policy.rate, GroupRate::code));
         self.emit_command(command, &rate, buf);
         context.events.control("cc", self.cursor.file);
         context.to_group()
@@ -217,6 +229,10 @@ impl NormFileSender {
             let requests = carillon_wire::norm::Requests::new(&bytes).ok()?;
             self.emit_command(Command::RepairAdvertisement { limited: !all, requests }, &[], buf);
             context.events.control("repair_adv", self.cursor.file);
+        } else if std::mem::take(&mut self.informs) {
+            let (&file, _) = self.files.last_key_value()?;
+            self.emit_information(file, Object::REPAIR, buf)?;
+            context.events.control("info", file);
         } else if std::mem::take(&mut self.pending.flush) {
             let (&file, outgoing) = self.files.last_key_value()?;
             let position = position(outgoing.geometry.last());
@@ -297,6 +313,8 @@ impl NormFileSender {
         self.grtt.on_probe();
         // Probes must not take a notable part of the rate where the round-trip time is short.
         let shortest = self.grtt.value().max(MIN_PROBE_INTERVAL);
+        let shortest =
+            GroupRate::probe(&mut self.congestion, &mut self.pace, context.now, &self.probing, shortest);
         let interval = self.probing.next_interval(shortest);
         context.timers.arm(Timer::Probe, context.now + interval);
     }
@@ -309,6 +327,8 @@ impl NormFileSender {
             return;
         }
         if idle {
+            // Other programs begin with no FLUSH: a receiver that lost all packets of a short file would not know of it.
+            self.informs = self.flushes + INFORMING_FLUSHES > self.policy.robust;
             self.pending.flush = true;
             self.flushes -= 1;
         }
@@ -397,7 +417,11 @@ impl Part for NormFileSender {
         if (response.sender, response.instance) != (self.id, self.instance) {
             return context.events.dropped(DropReason::Foreign);
         }
-        self.grtt.on_answer(context.now, response.echo);
+        let trip = self.grtt.on_answer(context.now, response.echo);
+        if let (Some(rate), Some(state)) = (&mut self.congestion, packet.extensions.congestion()) {
+            rate.on_answer(context.now, packet.source, state, trip);
+            self.pace.set_rate(context.now, rate.bit_rate());
+        }
         match packet.body {
             Body::Nack { requests, .. } => {
                 let is_to_sender = matches!(datagram.destination, carillon_core::Dest::Node(_));
@@ -470,6 +494,8 @@ impl Part for NormFileSender {
 
 /// FEC encoding: Reed-Solomon over GF(2^8).
 const FEC_ID: u8 = 5;
+/// Number of FLUSH commands after the last data with which the information of the last file is repeated.
+const INFORMING_FLUSHES: u64 = 4;
 /// Shortest interval of probes.
 const MIN_PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of files that are kept.

@@ -1,27 +1,32 @@
-//! The NORM receiver (RFC 5740, section 5.4): ordered delivery, and NACKs that others suppress.
+//! The NORM receiver of a stream (RFC 5740, section 5.4): ordered delivery, and NACKs that others suppress.
 
+mod plain;
 mod requesting;
 mod store;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Dest, DropReason, Event, MessageId, ObservedState, Received, Role,
-    Time, Transmit,
+    Transmit,
 };
 use carillon_wire::norm::{
-    Body, Command, Object, Packet, Position, SenderState, Stamp, StreamHeader, decode_grtt,
+    Body, Command, Extensions, FLUSH_ACKNOWLEDGMENT, Object, PROBE_ANSWER, Packet, Position, Response,
+    SenderState, StreamHeader,
 };
 
 use super::config::Shape;
-use super::grtt::echo;
+use super::congestion::Feedback;
 use super::identity::{expand_block, instance, parse, receiver_id, sender_id};
+use super::repairs::Wants;
+use super::requesting::Requesting;
 use super::sender::STREAM;
 use super::states::STATES;
-use crate::blocks::{Draws, MachineContext, Part, Player};
-use requesting::Requesting;
+pub use super::timing::Timer;
+use super::timing::Timing;
+use crate::blocks::{MachineContext, Part, Player};
+use plain::PlainStream;
 use store::Store;
 
 type Context = MachineContext<Timer>;
@@ -33,6 +38,8 @@ pub struct NormReceiver {
     sender: u32,
     instance: u16,
     sequence: u16,
+    /// Number of the stream's object.
+    object: u16,
     shape: Shape,
     store: Store,
     /// Maximum number of symbols held and messages that the application has not read.
@@ -45,28 +52,14 @@ pub struct NormReceiver {
     missing: BTreeSet<u64>,
     /// Message at which the sender is: it goes back for repairs.
     position: u64,
-    requesting: Requesting,
+    /// Number before which symbols may be requested.
+    limit: u64,
+    requesting: Requesting<u64, Wants>,
     timing: Timing,
-}
-
-/// Times that the sender announces.
-#[derive(Debug)]
-struct Timing {
-    grtt: Duration,
-    backoff: u32,
-    group_size: u64,
-    /// Time in the last probe, and when it arrived.
-    probe: Option<(Stamp, Time)>,
-    draws: Draws,
-}
-
-/// Timers of the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// End of the back-off or of the hold-off.
-    Request,
-    /// The sender has been silent.
-    Inactivity,
+    /// State for congestion control; `None` without it.
+    feedback: Option<Feedback>,
+    /// State of a plain session; `None` in sessions of Carillon.
+    plain: Option<PlainStream>,
 }
 
 impl NormReceiver {
@@ -79,35 +72,30 @@ impl NormReceiver {
             sender: sender_id(build.association),
             instance: instance(build.association),
             sequence: 0,
+            object: STREAM,
             shape,
-            store: Store::new(shape, capacity),
+            store: Store::new(shape, capacity, 0),
             capacity,
             end: 0,
             found: 0,
             missing: BTreeSet::new(),
             position: 0,
-            requesting: Requesting::new(
-                settings.choice("feedback") == "unicast",
-                settings.count("nack_bytes") as usize,
-                settings.count("robust_factor"),
-            ),
-            timing: Timing {
-                grtt: settings.span("grtt").at(build.bit_rate),
-                backoff: settings.count("backoff_factor") as u32,
-                group_size: settings.count("group_size"),
-                probe: None,
-                draws: Draws::new(build.seeds.clone(), "norm.backoff"),
-            },
+            limit: 0,
+            requesting: Requesting::new(settings),
+            timing: Timing::new(build, settings),
+            feedback: (settings.choice("congestion") != "none").then(Feedback::default),
+            plain: None,
         }
         .play(build))
     }
 
     /// Handles a packet of the sender.
     fn on_sender(&mut self, context: &mut Context, state: SenderState) {
-        self.timing.grtt = decode_grtt(state.grtt);
-        self.timing.backoff = state.backoff.into();
-        self.timing.group_size = carillon_wire::norm::decode_group_size(state.group_size);
+        self.timing.on_sender(state);
         self.requesting.on_heard();
+        if let Some(plain) = &mut self.plain {
+            plain.on_heard(context.now);
+        }
         context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
     }
 
@@ -119,7 +107,7 @@ impl NormReceiver {
 
     fn on_data(&mut self, context: &mut Context, object: Object, position: Position, symbol: Bytes) {
         let place =
-            self.number(position).filter(|_| object.id == STREAM && object.flags & Object::STREAM != 0);
+            self.number(position).filter(|_| object.id == self.object && object.flags & Object::STREAM != 0);
         let Some((block, index)) = place else { return context.events.dropped(DropReason::Foreign) };
         let (first, is_source) = (self.shape.first(block), u64::from(index) < self.shape.block);
         let codes = self.shape.block + u64::from(self.shape.parity);
@@ -176,8 +164,32 @@ impl NormReceiver {
         self.found = self.found.max(limit);
     }
 
+    /// Acknowledgment of a FLUSH, or answer to a probe, that is due.
+    fn answer<'a>(&mut self, response: Response, place: &'a mut Vec<u8>) -> Option<Body<'a>> {
+        let object = self.object;
+        if self.plain.as_mut().is_some_and(|plain| plain.acknowledge(object, place)) {
+            return Some(Body::Ack { response, kind: FLUSH_ACKNOWLEDGMENT, id: 0, payload: place });
+        }
+        let due = self.feedback.as_mut()?.take_due();
+        due.then_some(Body::Ack { response, kind: PROBE_ANSWER, id: 0, payload: &[] })
+    }
+
     fn deliver(&mut self, context: &mut Context) {
-        while let Some((number, payload)) = self.store.pop() {
+        while let Some((number, symbol)) = self.store.pop() {
+            self.pass_on(context, number, &symbol);
+        }
+    }
+
+    /// Delivers a symbol: a message, or in plain sessions a piece of the stream.
+    fn pass_on(&mut self, context: &mut Context, number: u64, symbol: &Bytes) {
+        // The store holds valid symbols only.
+        let Some((header, _)) = StreamHeader::split(symbol) else { return };
+        let content = symbol.slice(StreamHeader::LEN..StreamHeader::LEN + usize::from(header.length));
+        let delivered = match &mut self.plain {
+            Some(plain) => plain.piece(header, content),
+            None => Some(content),
+        };
+        if let Some(payload) = delivered {
             context.deliver_sent(number, payload);
         }
     }
@@ -188,12 +200,16 @@ impl NormReceiver {
         let named = trail.min(self.store.limit());
         self.end = self.end.max(trail);
         self.find_losses(context, named);
-        for (number, payload) in self.store.skip_to(trail) {
-            context.deliver_sent(number, payload);
+        // A plain source may have dropped what it sent before this receiver began.
+        let begins = self.plain.as_ref().is_some_and(|plain| !plain.has_begun());
+        for (number, symbol) in self.store.skip_to(trail) {
+            self.pass_on(context, number, &symbol);
         }
         while let Some(&number) = self.missing.first().filter(|&&number| number < trail) {
             self.missing.remove(&number);
-            context.events.loss_final(context.sender, MessageId(number));
+            if !begins {
+                context.events.loss_final(context.sender, MessageId(number));
+            }
         }
         self.found = self.found.max(self.store.expected());
         self.deliver(context);
@@ -202,7 +218,7 @@ impl NormReceiver {
     fn on_command(&mut self, context: &mut Context, command: Command<'_>) {
         context.events.received(command.name(), self.end.saturating_sub(1));
         match command {
-            Command::Flush { object, position, .. } if object == STREAM => {
+            Command::Flush { object, position, nodes } if object == self.object => {
                 let Some((block, index)) = self.number(position) else { return };
                 let end = self.shape.first(block).saturating_add(u64::from(index) + 1);
                 if end > self.store.limit() {
@@ -211,22 +227,17 @@ impl NormReceiver {
                 (self.end, self.position) = (self.end.max(end), end - 1);
                 self.find_losses(context, end);
                 self.consider(context, end);
+                self.on_plain_flush(context, end, nodes);
             }
-            Command::Squelch { object, position, .. } if object == STREAM => {
+            Command::Squelch { object, position, .. } if object == self.object => {
                 let Some((block, index)) = self.number(position) else { return };
                 self.on_squelch(context, self.shape.first(block).saturating_add(index.into()));
             }
-            Command::Probe { sent, .. } => self.timing.probe = Some((sent, context.now)),
+            Command::Probe { sent, .. } => self.timing.on_probe(context.now, sent),
             Command::RepairAdvertisement { requests, .. } => self.on_requests_of_others(requests),
+            Command::End if self.plain.is_some() => self.close(context),
             _ => {}
         }
-    }
-}
-
-impl Timing {
-    /// Time without a packet after which the sender counts as silent.
-    fn inactivity(&self) -> Duration {
-        (40 * self.grtt).max(Duration::from_secs(1))
     }
 }
 
@@ -248,6 +259,7 @@ impl Part for NormReceiver {
         match timer {
             Timer::Request => self.on_request_timer(context),
             Timer::Inactivity => self.on_inactivity(context),
+            Timer::Feedback => self.feedback.iter_mut().for_each(Feedback::answer),
         }
     }
 
@@ -277,6 +289,10 @@ impl Part for NormReceiver {
             return context.events.dropped(DropReason::Foreign);
         }
         self.on_sender(context, sender);
+        if let Some(feedback) = &mut self.feedback {
+            feedback.on_packet(context.now, packet.sequence, datagram.bytes.len(), &self.timing);
+            feedback.handle_probe(context, &packet, self.id, &mut self.timing);
+        }
         match packet.body {
             Body::Data { object, position, payload, .. } => {
                 let symbol = datagram.bytes.slice(datagram.bytes.len() - payload.len()..);
@@ -288,20 +304,31 @@ impl Part for NormReceiver {
     }
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let requests = self.requesting.take_due()?;
-        let requests = carillon_wire::norm::Requests::new(&requests).ok()?;
-        let response = carillon_wire::norm::Response {
-            sender: self.sender,
-            instance: self.instance,
-            echo: echo(self.timing.probe, context.now),
+        let echo = self.timing.echo(context.now);
+        let response = Response { sender: self.sender, instance: self.instance, echo };
+        let mut place = Vec::new();
+        let requests = self.requesting.due.take();
+        let body = match &requests {
+            Some(requests) => {
+                Body::Nack { response, requests: carillon_wire::norm::Requests::new(requests).ok()? }
+            }
+            None => self.answer(response, &mut place)?,
         };
-        let body = Body::Nack { response, requests };
-        Packet { sequence: self.sequence, source: self.id, body, extensions: Default::default() }.emit(buf);
+        let state = self.feedback.as_ref().map(|feedback| feedback.extension(&self.timing));
+        let state = state.unwrap_or_default();
+        let extensions = Extensions::new(&state).unwrap_or_default();
+        let packet = Packet { sequence: self.sequence, source: self.id, body, extensions };
+        packet.emit(buf);
         self.sequence = self.sequence.wrapping_add(1);
-        context.events.control("nack", self.store.expected());
+        context.events.control(packet.name(), self.store.expected());
         Some(match self.requesting.is_unicast() {
             true => Transmit::now(Dest::Node(context.sender)),
             false => context.to_group(),
         })
+    }
+
+    /// A plain source is complete after its end.
+    fn is_complete(&self) -> bool {
+        self.plain.as_ref().is_some_and(PlainStream::is_closed)
     }
 }

@@ -34,12 +34,20 @@ struct Block {
 }
 
 impl Store {
-    /// Creates a store of at most `most` symbols.
-    pub fn new(shape: Shape, most: u64) -> Self {
+    /// Creates a store of at most `most` symbols, which begins with this block.
+    pub fn new(shape: Shape, most: u64, begin: u64) -> Self {
         // Besides the window, the delivered messages of one block are kept.
         let decodes = most >= 2 * shape.block;
         let window = if decodes { most - shape.block } else { most };
-        Store { shape, blocks: BTreeMap::new(), expected: 0, trail: 0, window, held: 0, decodes }
+        Store {
+            shape,
+            blocks: BTreeMap::new(),
+            expected: shape.first(begin),
+            trail: 0,
+            window,
+            held: 0,
+            decodes,
+        }
     }
 
     /// Next message to deliver.
@@ -109,7 +117,7 @@ impl Store {
         missing.into_iter().map(|index| first + u64::from(index)).collect()
     }
 
-    /// Takes the next message in order.
+    /// Takes the symbol of the next message in order.
     pub fn pop(&mut self) -> Option<(u64, Bytes)> {
         let number = self.expected;
         let (block, index) = self.shape.place(number);
@@ -117,10 +125,10 @@ impl Store {
         let symbol = if self.decodes { sources.get(&index).cloned() } else { sources.remove(&index) }?;
         self.held -= usize::from(!self.decodes);
         self.advance_to(number + 1);
-        Some((number, message(&symbol)))
+        Some((number, symbol))
     }
 
-    /// Skips to this message, before which the sender repairs nothing. Returns the skipped messages that are present.
+    /// Skips to this message, before which the sender repairs nothing. Returns the symbols of skipped messages that are present.
     pub fn skip_to(&mut self, first: u64) -> Vec<(u64, Bytes)> {
         self.trail = self.trail.max(first);
         let mut present = Vec::new();
@@ -187,10 +195,4 @@ impl Store {
     pub fn len(&self) -> usize {
         self.held
     }
-}
-
-/// Message in a source symbol. The store holds valid symbols only.
-fn message(symbol: &Bytes) -> Bytes {
-    let length = StreamHeader::split(symbol).map_or(0, |(header, _)| header.length.into());
-    symbol.slice(StreamHeader::LEN..StreamHeader::LEN + length)
 }

@@ -289,7 +289,8 @@ fn plain_source_sends_three_spms_before_data() {
     let mut config = Config::defaults(ENTRY.parameters);
     config.set(ENTRY.parameters, "ihb_min", "10 ms").expect("a setting");
     let plain = ENTRY.plain.expect("it has them");
-    let mut machine = (plain.sender)((), &context(NodeId(0)), &config).expect("valid settings");
+    let mut machine = (plain.sender)(carillon_core::PlainKind::Messages, &context(NodeId(0)), &config)
+        .expect("valid settings");
     machine.start(time(0));
     machine.as_sender().expect("a source").offer(time(0), Bytes::from_static(b"a")).expect("there is room");
     let mut sent = Vec::new();
