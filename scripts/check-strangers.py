@@ -478,8 +478,9 @@ def cells() -> list[tuple[str, object, str, float, int, int]]:
         silent = (from_openpgm, from_zeromq, to_norm_stream, from_norm_stream, to_zeromq_norm, from_zeromq_norm)
         if size == 0 and run in silent:
             continue
-        # ZeroMQ on norm:// stops by itself at 5 %.
-        if loss > 0.01 and run in (to_zeromq_norm, from_zeromq_norm):
+        # Receivers of ZeroMQ on norm:// stop by themselves when they lose packets, also those of its own senders: at 1 %
+        # in one run of eight.
+        if loss > 0 and run == to_zeromq_norm or loss > 0.01 and run == from_zeromq_norm:
             continue
         for receivers in (1, 2) if size in (100_000, 10_000_000) else (2,):
             found.append((name, run, peer, loss, size, receivers))
@@ -501,7 +502,7 @@ def cells() -> list[tuple[str, object, str, float, int, int]]:
 
 def is_quick(name: str, loss: float, size: int, receivers: int) -> bool:
     """True for the cells of --quick: each program and direction once, with losses."""
-    most = 0.01 if "on norm" in name else 0.05
+    most = 0 if "to ZeroMQ on norm" in name else 0.01 if "on norm" in name else 0.05
     return "relay" not in name and "gzip" not in name and (loss, size, receivers) == (most, 100_000, 2)
 
 

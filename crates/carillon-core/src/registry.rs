@@ -148,7 +148,7 @@ pub struct PlainSessions {
     pub clock: Option<&'static str>,
     /// Parameter with the rate of a sender, if it has a low default that the rate of the host is to replace.
     pub rate: Option<&'static str>,
-    /// What they carry.
+    /// Contents: messages, files, or both.
     pub contents: PlainContents,
     /// True if a receiver knows by itself that its source has ended: it is then
     /// [complete](crate::Receiver::is_complete).
@@ -165,7 +165,7 @@ pub struct PlainSessions {
     pub receiver: Build<SourceKey>,
 }
 
-/// What the plain sessions of a protocol carry.
+/// Contents of the plain sessions of a protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainContents {
     /// Messages, each in packets of its own.
@@ -193,7 +193,7 @@ impl PlainContents {
     }
 }
 
-/// What one sender of a plain session sends.
+/// Contents of one sender of a plain session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainKind {
     /// Messages without names.

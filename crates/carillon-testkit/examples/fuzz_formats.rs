@@ -4,9 +4,8 @@
 //! cargo run --release -p carillon-testkit --example fuzz_formats -- RUNS [SEED]
 //! ```
 //!
-//! Each run is one input of at most 256 bytes: random bytes, or a golden packet or document with a few changed bytes. It
-//! prints, of each target, the number of runs and of inputs that were parsed. A fault is a panic, with the input before
-//! it.
+//! Each run is one input of at most 256 bytes: random bytes, or a golden packet or document with a few changed bytes.
+//! The program prints the number of runs of each target. A fault is a panic, with the input behind it.
 
 use std::time::Instant;
 

@@ -215,7 +215,7 @@ impl Unpacker {
         }
     }
 
-    /// Returns the rest of a message whose end is not known, after the last packet.
+    /// Returns the rest of a message, after the last packet, if its end is not known.
     pub fn finish(&mut self) -> Option<Bytes> {
         let open = std::mem::take(&mut self.open);
         (self.framing == Framing::None && !open.is_empty()).then(|| open.into())
@@ -291,7 +291,7 @@ fn frame(stream: &[u8]) -> Frame {
 
 fn stream_frame(stream: &[u8]) -> Frame {
     match stream {
-        [_, flags, ..] if flags & !(LARGE | MORE) != 0 => Frame::Wrong,
+        [_, flags, ..] if flags & !(LARGE | CONTINUED) != 0 => Frame::Wrong,
         [_, flags, rest @ ..] if flags & LARGE != 0 => match rest.first_chunk() {
             Some(length) => Frame::of(stream, 2 + length.len(), Some(u64::from_be_bytes(*length))),
             None => Frame::Part,
@@ -314,7 +314,7 @@ const MAX_STREAM_HEAD_LEN: usize = 10;
 /// Byte before the first frame of a message in a stream.
 const FIRST_FRAME: u8 = 0;
 /// Flag of a frame that the message continues in the next frame.
-const MORE: u8 = 1;
+const CONTINUED: u8 = 1;
 /// Flag of a frame with a length of eight bytes.
 const LARGE: u8 = 2;
 /// Maximum bytes of a received message.

@@ -74,8 +74,8 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["rename", "sign_key"], help_heading = "Content")]
     pub(in crate::commands) stream: bool,
     /// Send by the standard of the protocol alone, for programs such as OpenPGM and ZeroMQ: without receivers' names,
-    /// reports and encryption. PATH is one file or -, sent as messages; with --stream each line is one. NORM and FLUTE send files by their names;
-    /// NORM sends messages too, of - or with --message-bytes or --framing.
+    /// reports and encryption. PATH is one file or -, sent as messages; with --stream each line is one. NORM and FLUTE
+    /// send files by their names; NORM sends messages too, of - or with --message-bytes or --framing.
     #[arg(long, conflicts_with_all = PLAIN_CONFLICTS, help_heading = "Other programs")]
     pub(in crate::commands) plain: bool,
     /// Framing of plain messages: none, or zeromq for SUB sockets on epgm:// or norm://.

@@ -53,7 +53,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Nothing sent yet; `fired` says whether timers have fired.
+    /// Host without datagrams; `fired` says whether timers have fired.
     pub fn fired(fired: bool) -> Sent {
         Sent { fired, ..Sent::default() }
     }

@@ -155,7 +155,7 @@ impl GroupRate {
         bytes
     }
 
-    /// Least rate: a packet per second.
+    /// Minimum rate: a packet per second.
     fn least(&self) -> f64 {
         self.packet.min(self.most)
     }

@@ -1,4 +1,4 @@
-//! Tests of congestion control: who limits the rate, and what two sessions get of a bottleneck.
+//! Tests of congestion control: the receiver that limits the rate, answers to probes, and shares of a bottleneck.
 
 use std::collections::VecDeque;
 use std::time::Duration;

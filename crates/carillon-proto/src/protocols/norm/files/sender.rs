@@ -327,7 +327,7 @@ impl NormFileSender {
             return;
         }
         if idle {
-            // Other programs begin with no FLUSH: a receiver that lost all packets of a short file would not know of it.
+            // Other programs begin with no FLUSH: a receiver that lost a whole short file would not know of it.
             self.informs = self.flushes + INFORMING_FLUSHES > self.policy.robust;
             self.pending.flush = true;
             self.flushes -= 1;

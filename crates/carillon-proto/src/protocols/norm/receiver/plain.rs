@@ -57,7 +57,7 @@ impl PlainStream {
             return self.end_message();
         }
         let start = header.message_start.checked_sub(1).filter(|&start| start < header.length);
-        // The sender fills symbols until it is told to flush.
+        // The sender fills symbols until its application flushes.
         let ends = header.length < self.segment;
         self.continues = !ends;
         Some(StreamPiece { start, ends, content }.into_message())

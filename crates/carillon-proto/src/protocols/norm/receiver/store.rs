@@ -128,7 +128,8 @@ impl Store {
         Some((number, symbol))
     }
 
-    /// Skips to this message, before which the sender repairs nothing. Returns the symbols of skipped messages that are present.
+    /// Skips to this message, before which the sender repairs nothing. Returns the symbols of skipped messages that are
+    /// present.
     pub fn skip_to(&mut self, first: u64) -> Vec<(u64, Bytes)> {
         self.trail = self.trail.max(first);
         let mut present = Vec::new();
