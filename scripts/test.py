@@ -31,12 +31,6 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 CARGO = os.environ.get("CARGO", "cargo")
 # Crates that read no clock: load on the machine does not change what their tests find.
 TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit", "carillon-lab"]
-# Compiled with optimisation these unit tests take five times as long as without, far more than they gain by it: the others
-# begin while they are built.
-PLAIN = "carillon-proto"
-# These begin first: they take longest.
-LONGEST = ["command", "conformance", "transfer", "laboratory", "delivery", "protocols", "session", "strangers"]
-
 
 # Those of the command leave thousands of files, which a disk takes a fifteenth of their time for. What writes files is tried on a
 # disk by those of carillon-transfer.
@@ -51,19 +45,17 @@ def environment() -> dict[str, str]:
     return {**dict(variables), **os.environ, "CARGO": CARGO}
 
 
-def build(*arguments: str) -> list[Program]:
-    """The test programs that these select, built."""
+def build(*arguments: str) -> Iterator[Program]:
+    """The test programs that these select, each as soon as it is built."""
     command = ["nice", "-n", "19", CARGO, "test", *arguments, "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]
-    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    if built.returncode:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as cargo:
+        for line in cargo.stdout:
+            artifact = json.loads(line)
+            if artifact.get("executable") and artifact["profile"]["test"]:
+                folder = os.path.dirname(artifact["manifest_path"])
+                yield artifact["target"]["name"], artifact["executable"], folder
+    if cargo.returncode:
         raise NotBuilt
-    found = []
-    for line in built.stdout.splitlines():
-        artifact = json.loads(line)
-        if artifact.get("executable") and artifact["profile"]["test"]:
-            folder = os.path.dirname(artifact["manifest_path"])
-            found.append((artifact["target"]["name"], artifact["executable"], folder))
-    return found
 
 
 class NotBuilt(Exception):
@@ -71,31 +63,18 @@ class NotBuilt(Exception):
 
 
 def programs(names: list[str] | None) -> Iterator[Program]:
-    """Test programs except the unit tests of PLAIN. Each is yielded once it is built: the first run while others are built."""
-    rank = {name: place for place, name in enumerate(LONGEST)}
+    """Test programs. Each is yielded once it is built: the first run while others are built."""
     if names is None:
         # Those of the command wait most of their time, so the others are built beside them.
-        command = build("--workspace", "--test", "command")
+        command = list(build("--workspace", "--test", "command"))
         yield from command
-        first = [built for built in build("--workspace", "--bins", "--examples", "--test", "*") if built not in command]
+        yield from (built for built in build("--workspace") if built not in command)
     else:
         targets = [name for name in names if name != "lib"]
-        first = build("--workspace", *(word for name in targets for word in ("--test", name))) if targets else []
-    yield from sorted(first, key=lambda program: rank.get(program[0], len(rank)))
-    if names is None:
-        yield from build("--workspace", "--exclude", PLAIN, "--lib")
-    elif "lib" in names:
-        yield from build("--workspace", "--lib")
-
-
-def run_plain(arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
-    """Builds those unit tests, and runs them."""
-    try:
-        # With the command, of whose features of other crates these are, so that those are as they were built for it.
-        [program] = build("-p", PLAIN, "-p", "carillon-cli", "--lib", "--config", f"profile.test.package.{PLAIN}.opt-level=0")
-    except NotBuilt:
-        return False, f"{PLAIN}: the unit tests could not be built"
-    return run(program, arguments, variables)
+        if targets:
+            yield from build("--workspace", *(word for name in targets for word in ("--test", name)))
+        if "lib" in names:
+            yield from build("--workspace", "--lib")
 
 
 def is_timeless(program: Program) -> bool:
@@ -189,8 +168,6 @@ def main() -> None:
             one_by_one.shutdown(cancel_futures=True)
             side_by_side.shutdown(cancel_futures=True)
             sys.exit("the tests could not be built")
-        if selected is None:
-            running[side_by_side.submit(run_plain, arguments, variables)] = (PLAIN, "", PLAIN)
         examples = side_by_side.submit(run_examples, arguments) if selected is None else None
         for done in concurrent.futures.as_completed(running):
             passed, shown = done.result()

@@ -98,7 +98,7 @@ fn run_shared(
     // Own metrics and messages are not shared.
     let is_plain = !options.contents.messages && options.contents.metrics.is_empty();
     let Some(shared) = options.shared.filter(|_| is_plain) else {
-        return run_each(plan, pending, options.jobs, options.stop, take);
+        return run_each(plan, &longest_first(file, pending.to_vec()), options.jobs, options.stop, take);
     };
     let shared = shared.of_plan(file, plan);
     let (mut others, mut first_needed) = (Vec::new(), 0);
@@ -112,10 +112,20 @@ fn run_shared(
         }
     }
     // A run that is needed no more stays in the list: `take` says so again.
-    run_each(plan, &others, options.jobs, options.stop, &mut |run, result| {
+    run_each(plan, &longest_first(file, others), options.jobs, options.stop, &mut |run, result| {
         shared.keep(run, &result);
         take(run, result)
     })
+}
+
+/// The order in which runs of a plan are made. Plans mostly end with their largest groups and highest losses: made
+/// last, such a run would keep one thread busy while the others have nothing left. With a precision, whether a run is
+/// needed depends on those before it.
+fn longest_first(file: &ScenarioFile, mut runs: Vec<usize>) -> Vec<usize> {
+    if file.precision().is_none() {
+        runs.reverse();
+    }
+    runs
 }
 
 /// Accepts the result of a run, by its index in the plan. Returns the first run that is still needed: those before it

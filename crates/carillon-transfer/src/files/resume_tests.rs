@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use carillon_testkit::sampling_step;
 use carillon_wire::file::{Packer, Record, RelativePath, ResumePoint, SUBTREE_BYTES};
 
 use super::intake::{Intake, Sink};
@@ -235,7 +236,9 @@ fn resent_small_files_are_at_most_one_journal_interval() {
     let sent = Sent::of(&[10; 200]);
     let all = sent.messages(ResumePoint { transfer: TRANSFER, entry: 0, offset: 0 });
     // Existing files count as older where files are replaced.
-    for (cut, replaced) in (0..all.len()).step_by(17).flat_map(|cut| [(cut, false), (cut, true)]) {
+    for (cut, replaced) in
+        (0..all.len()).step_by(17 * sampling_step(3)).flat_map(|cut| [(cut, false), (cut, true)])
+    {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path();
         fs::create_dir_all(out.join("d/e")).expect("a directory");
