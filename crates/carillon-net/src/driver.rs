@@ -8,13 +8,14 @@ use carillon_core::{
     Application, Dest, DropReason, Event, Machine, NodeId, Observer, PortId, Received, Scope, Time,
     check_early, drain, poll_application,
 };
-use nix::errno::Errno;
 use nix::poll::PollFlags;
 
 use crate::copies::is_frame;
-use crate::endpoint::{Endpoint, GROUP, SELF};
+use crate::endpoint::{Copying, Endpoint};
+use crate::failures::passes;
 use crate::gather::Gather;
 use crate::inbox::{Datagram, Opener};
+use crate::numbers::{GROUP, SELF};
 use crate::seal::is_sealed;
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
@@ -22,7 +23,6 @@ use crate::{DriveError, Stats};
 mod copying;
 mod outlet;
 
-pub(crate) use copying::NearRelay;
 use outlet::{Gate, Outlet};
 
 /// A machine on an endpoint, with its application and its observer.
@@ -61,12 +61,13 @@ pub enum Backpressure {
     Rate,
 }
 
-/// Sockets that can be read.
-struct Ready {
-    unicast: bool,
-    multicast: bool,
-    copies: bool,
-    raw: bool,
+/// Sockets that can be read, by [`Inlet`].
+struct Ready([bool; 4]);
+
+impl Ready {
+    fn has(&self, inlet: Inlet) -> bool {
+        self.0[inlet as usize]
+    }
 }
 
 /// Socket by which a datagram came.
@@ -134,8 +135,8 @@ where
     /// The first turn does not wait. Nor does a turn after a mutable borrow of machine or application, or after a
     /// [`Waker`](crate::Waker) was called.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
-        let Ready { unicast, multicast, copies, raw } = self.wait(max_wait)?;
-        self.gather(multicast);
+        let ready = self.wait(max_wait)?;
+        self.gather(ready.has(Inlet::Group));
         self.fresh = false;
         // A new turn: reset the budget and retry sockets that were full.
         self.gate.budget = TURN_BYTES;
@@ -160,14 +161,12 @@ where
         }
         // One batch per socket, so that no socket starves another or the application.
         let received = self.endpoint.stats.datagrams_received;
-        for (is_ready, inlet) in
-            [(multicast, Inlet::Group), (copies, Inlet::Copies), (unicast, Inlet::Unicast)]
-        {
-            if is_ready {
+        for inlet in [Inlet::Group, Inlet::Copies, Inlet::Unicast] {
+            if ready.has(inlet) {
                 self.receive(inlet)?;
             }
         }
-        if raw {
+        if ready.has(Inlet::Raw) {
             self.receive_raw()?;
         }
         if let Some(gather) = &mut self.gather {
@@ -270,7 +269,8 @@ where
     /// Reads one batch from a socket and passes it to the machine, with a drain after each datagram as the contract
     /// requires. Datagrams sent meanwhile are still batched.
     fn receive(&mut self, inlet: Inlet) -> Result<(), DriveError> {
-        let Endpoint { unicast, multicast, subscription, inbox, stats, .. } = &mut self.endpoint;
+        let Endpoint { unicast, multicast, copying, inbox, stats, .. } = &mut self.endpoint;
+        let subscription = &mut copying.subscription;
         let port = match inlet {
             Inlet::Group => multicast.as_ref(),
             Inlet::Copies => subscription.as_ref().map(|subscription| &subscription.port),
@@ -374,14 +374,14 @@ where
             Ok(Some(bytes)) => bytes,
             Ok(None) => return,
             // Most datagrams come on both paths while the sender finds out that multicast arrives.
-            Err(DropReason::Replayed) if endpoint.subscription.is_some() => return,
+            Err(DropReason::Replayed) if endpoint.copying.subscription.is_some() => return,
             Err(reason) => {
-                endpoint.stats.refuse(reason, source);
+                endpoint.stats.seal.refuse(reason, source);
                 return self.outlet(now).record(&Event::Dropped { reason });
             }
         };
         if endpoint.seal.is_none() && is_sealed(&bytes) {
-            endpoint.stats.sealed += 1;
+            endpoint.stats.seal.sealed += 1;
         }
         // Datagrams from port 0 cannot be answered.
         let address = source;
@@ -389,7 +389,7 @@ where
             self.endpoint.stats.refused_peers += 1;
             return;
         };
-        if self.endpoint.relay.is_some() {
+        if self.endpoint.copying.relay.is_some() {
             self.endpoint.tell_relay(now, address);
         }
         let destination = if multicast { &TO_GROUP } else { &TO_SELF };
@@ -456,9 +456,9 @@ where
         } else {
             None
         };
-        let ask = self.endpoint.subscription.as_ref().map(|subscription| subscription.next(now));
+        let ask = self.endpoint.copying.subscription.as_ref().map(|subscription| subscription.next(now));
         let is_open = !(blocked || retry.is_some());
-        let copies = self.endpoint.copies.as_ref().filter(|_| is_open);
+        let copies = self.endpoint.copying.server.as_ref().filter(|_| is_open);
         let copy = copies.and_then(|copies| copies.copy_at(now));
         let coarse = [coarse, ask, copy].into_iter().flatten().min();
         let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(MAX_WAIT);
@@ -468,7 +468,8 @@ where
         let deadline = Deadline { at, precise: exact < coarse };
         let interest =
             if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        let Endpoint { unicast, multicast, raw, subscription, wakeups, .. } = &self.endpoint;
+        let Endpoint { unicast, multicast, raw, copying: Copying { subscription, .. }, wakeups, .. } =
+            &self.endpoint;
         let (unicast, rung) = ((unicast.fd(), interest), (wakeups.fd(), PollFlags::POLLIN));
         let reading = |fd| (fd, PollFlags::POLLIN);
         let ready = match (multicast, raw, subscription) {
@@ -491,35 +492,8 @@ where
         let [unicast, rung, multicast, copies, raw, raw_group] = ready.map_err(DriveError::Wait)?;
         self.endpoint.wakeups.answer(rung);
         self.endpoint.stats.waited += begun.elapsed();
-        Ok(Ready { unicast, multicast, copies, raw: raw || raw_group })
+        Ok(Ready([unicast, multicast, copies, raw || raw_group]))
     }
-}
-
-/// Returns true for an error of one peer or one moment, which is counted and does not end the driver.
-pub(crate) fn passes(error: &io::Error) -> bool {
-    let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return false };
-    matches!(
-        errno,
-        Errno::ECONNREFUSED
-            | Errno::ECONNRESET
-            | Errno::EHOSTUNREACH
-            | Errno::EHOSTDOWN
-            | Errno::ENETUNREACH
-            | Errno::ENETDOWN
-            // The interface was removed.
-            | Errno::ENODEV
-            | Errno::ENXIO
-            | Errno::EADDRNOTAVAIL
-            | Errno::ENOMEM
-            | Errno::ENOBUFS
-            | Errno::EINTR
-            | Errno::EIO
-            | Errno::EINVAL
-            | Errno::EMSGSIZE
-            // A firewall rejects an outgoing datagram like this.
-            | Errno::EPERM
-            | Errno::EACCES
-    )
 }
 
 const TO_SELF: Dest = Dest::Node(SELF);

@@ -2,25 +2,23 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use std::time::Instant;
 
 use carillon_core::{
-    Addresses, BitRate, GroupId, IntervalSampler, NodeId, Probability, RawIp, Seeds, Time, TokenBucket,
+    Addresses, BitRate, IntervalSampler, NodeId, Probability, RawIp, Seeds, Time, TokenBucket,
 };
-use quinn_udp::UdpSocketState;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use crate::copies::{CopyServer, CopyStats, Path, Subscription};
-use crate::driver::NearRelay;
+use crate::copies::{CopyServer, CopyStats, NearRelay, Path, Subscription};
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
-use crate::options::{enlarge, refuse_ancillary_data, set_hops};
+use crate::options::{enlarge, set_hops};
 use crate::outbox::Outbox;
 use crate::peer_book::{PeerBook, SharedPeers};
+use crate::port::Port;
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{WakeReceiver, Waker};
@@ -98,10 +96,7 @@ pub struct Endpoint {
     pub(crate) config: EndpointConfig,
     pub(crate) interface: Interface,
     pub(crate) choice: Choice,
-    pub(crate) max_datagram: usize,
-    /// Datagrams to the group that have become too long for the interface count as lost.
-    pub(crate) tolerates_shrinking: bool,
-    pub(crate) receive_buffer: usize,
+    pub(crate) limits: Limits,
     pub(crate) unicast: Port,
     pub(crate) multicast: Option<Port>,
     /// Boxed, because few endpoints have it.
@@ -117,40 +112,34 @@ pub struct Endpoint {
     pub(crate) failures: SendFailures,
     pub(crate) seal: Option<Box<Seal>>,
     pub(crate) wakeups: WakeReceiver,
+    pub(crate) copying: Copying,
+}
+
+/// What the sockets of an endpoint can do.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Bytes of the largest datagram, with its seal.
+    pub(crate) max_datagram: usize,
+    /// Datagrams to the group that have become too long for the interface count as lost.
+    pub(crate) tolerates_shrinking: bool,
+    /// Receive buffer that the system granted, in bytes.
+    pub(crate) receive_buffer: usize,
     /// Current hop limit of the sending socket.
     pub(crate) hops: u8,
+    /// True if several datagrams may leave in one system call.
+    segmentation: bool,
+}
+
+/// Unicast copies of multicasts, at either end.
+#[derive(Debug, Default)]
+pub(crate) struct Copying {
     /// Receivers that get copies.
-    pub(crate) copies: Option<Box<CopyServer>>,
+    pub(crate) server: Option<Box<CopyServer>>,
     /// Subscription to the copies of a sender.
     pub(crate) subscription: Option<Box<Subscription>>,
     /// Relay from which a frame came.
     pub(crate) relay: Option<NearRelay>,
-    segmentation: bool,
 }
-
-/// A socket with its batching state.
-#[derive(Debug)]
-pub(crate) struct Port {
-    pub(crate) socket: Socket,
-    pub(crate) state: UdpSocketState,
-    pub(crate) address: SocketAddr,
-}
-
-/// Number of a driver's own node; peers are numbered from 1 in the order of their first datagram.
-pub const SELF: NodeId = NodeId(0);
-
-/// Converts between external node numbers and those of `host`'s driver, in both directions. A driver numbers its own
-/// node [`SELF`], so the two numbers are exchanged.
-pub fn swapped(host: NodeId, node: NodeId) -> NodeId {
-    match node {
-        SELF => host,
-        _ if node == host => SELF,
-        other => other,
-    }
-}
-
-/// Number of the endpoint's single group.
-pub const GROUP: GroupId = GroupId(0);
 
 impl Endpoint {
     /// Opens the sockets and joins the group if configured.
@@ -204,9 +193,13 @@ impl Endpoint {
             config,
             interface,
             choice,
-            max_datagram,
-            tolerates_shrinking: false,
-            receive_buffer,
+            limits: Limits {
+                max_datagram,
+                tolerates_shrinking: false,
+                receive_buffer,
+                hops: ttl,
+                segmentation: true,
+            },
             unicast,
             multicast,
             raw,
@@ -220,11 +213,7 @@ impl Endpoint {
             failures: SendFailures::default(),
             seal,
             wakeups: WakeReceiver::new().map_err(OpenError::doing("open a pair of sockets"))?,
-            hops: ttl,
-            copies,
-            subscription,
-            relay: None,
-            segmentation: true,
+            copying: Copying { server: copies, subscription, relay: None },
         })
     }
 
@@ -260,7 +249,7 @@ impl Endpoint {
 
     /// Turns segmentation offload off or on, for measurements and for faulty network hardware.
     pub fn set_segmentation(&mut self, on: bool) {
-        self.segmentation = on;
+        self.limits.segmentation = on;
     }
 
     /// Drops arriving datagrams at these intervals as well.
@@ -291,17 +280,17 @@ impl Endpoint {
 
     /// Path of the data to the member with this address, if it has asked for copies.
     pub fn path(&self, member: SocketAddr) -> Option<Path> {
-        self.copies.as_ref()?.path(member)
+        self.copying.server.as_ref()?.path(member)
     }
 
     /// Counters of the copies, if this endpoint serves them.
     pub fn copy_stats(&self) -> Option<CopyStats> {
-        self.copies.as_ref().map(|copies| copies.stats())
+        self.copying.server.as_ref().map(|copies| copies.stats())
     }
 
     /// State of the subscription to copies, if a sender is asked for them.
     pub fn subscription(&self) -> Option<SubscriptionState> {
-        self.subscription.as_ref().map(|subscription| subscription.state())
+        self.copying.subscription.as_ref().map(|subscription| subscription.state())
     }
 
     /// Number of known peers.
@@ -332,14 +321,14 @@ impl Endpoint {
     /// Maximum datagram of a machine in bytes: the interface's MTU without IP and UDP headers and without the seal. A
     /// packet directly over IP may be longer by a UDP header.
     pub fn max_datagram(&self) -> usize {
-        self.max_datagram.saturating_sub(self.seal_bytes())
+        self.limits.max_datagram.saturating_sub(self.seal_bytes())
     }
 
     /// Decides what happens to datagrams to the group that become too long because the MTU of the interface shrinks:
     /// they count as lost, or end the driver with [`DriveError::TooLarge`](crate::DriveError::TooLarge), the default.
     /// For hosts that find out what reaches others and send shorter datagrams then.
     pub fn tolerate_shrinking(&mut self, on: bool) {
-        self.tolerates_shrinking = on;
+        self.limits.tolerates_shrinking = on;
     }
 
     /// Maximum datagram to the group in bytes that the interface carries now, if the system tells it.
@@ -353,7 +342,7 @@ impl Endpoint {
     /// MTU of the interface or of the route to the group, in bytes with all headers, at most the longest UDP
     /// datagram.
     pub fn mtu(&self) -> usize {
-        self.max_datagram + header_bytes(self.group)
+        self.limits.max_datagram + header_bytes(self.group)
     }
 
     /// Bytes that the seal adds to each datagram; 0 without a key.
@@ -363,7 +352,7 @@ impl Endpoint {
 
     /// Receive buffer per socket that the system granted, in bytes; possibly less than requested.
     pub fn receive_buffer(&self) -> usize {
-        self.receive_buffer
+        self.limits.receive_buffer
     }
 
     /// Counters.
@@ -384,7 +373,7 @@ impl Endpoint {
 
     /// Maximum number of datagrams per system call.
     pub(crate) fn max_segments(&self) -> usize {
-        if self.segmentation { self.unicast.state.max_gso_segments().clamp(1, 64) } else { 1 }
+        if self.limits.segmentation { self.unicast.state.max_gso_segments().clamp(1, 64) } else { 1 }
     }
 
     /// Bytes of IP and UDP headers.
@@ -394,9 +383,9 @@ impl Endpoint {
 
     /// Sets the hop limit of the following multicasts.
     pub(crate) fn set_hops(&mut self, hops: u8) -> io::Result<()> {
-        if self.hops != hops {
+        if self.limits.hops != hops {
             set_hops(&self.unicast.socket, self.group, hops)?;
-            self.hops = hops;
+            self.limits.hops = hops;
         }
         Ok(())
     }
@@ -427,35 +416,6 @@ fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
     Ok(bytes)
-}
-
-impl Port {
-    pub(crate) fn new(socket: Socket) -> io::Result<Port> {
-        let state = UdpSocketState::new((&socket).into())?;
-        let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
-        refuse_ancillary_data(&socket, address);
-        Ok(Port { socket, state, address })
-    }
-
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
-    }
-
-    /// Reads the last column of the socket's line in the kernel's table, found by its inode.
-    fn kernel_drops(&self) -> Option<u64> {
-        let link = std::fs::read_link(format!("/proc/self/fd/{}", self.socket.as_raw_fd())).ok()?;
-        let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned();
-        let table = if self.address.is_ipv4() { "udp" } else { "udp6" };
-        let look = || {
-            let table = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok()?;
-            table.lines().find_map(|line| {
-                let mut fields = line.split_ascii_whitespace().skip(9);
-                (fields.next()? == inode).then(|| fields.last()?.parse().ok())?
-            })
-        };
-        // The kernel returns the table in parts and may omit lines when sockets are closed meanwhile.
-        (0..3).find_map(|_| look())
-    }
 }
 
 pub(crate) fn open_unicast(

@@ -89,6 +89,33 @@ impl SendFailures {
 /// Maximum number of destinations with a recorded failure.
 const MAX_DESTINATIONS: usize = 64;
 
+/// Returns true for an error of one peer or one moment, which is counted and does not end the driver.
+pub(crate) fn passes(error: &io::Error) -> bool {
+    let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return false };
+    matches!(
+        errno,
+        Errno::ECONNREFUSED
+            | Errno::ECONNRESET
+            | Errno::EHOSTUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::ENETUNREACH
+            | Errno::ENETDOWN
+            // The interface was removed.
+            | Errno::ENODEV
+            | Errno::ENXIO
+            | Errno::EADDRNOTAVAIL
+            | Errno::ENOMEM
+            | Errno::ENOBUFS
+            | Errno::EINTR
+            | Errno::EIO
+            | Errno::EINVAL
+            | Errno::EMSGSIZE
+            // A firewall rejects an outgoing datagram like this.
+            | Errno::EPERM
+            | Errno::EACCES
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

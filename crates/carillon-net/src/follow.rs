@@ -109,7 +109,8 @@ impl Endpoint {
         };
         let copied = subscription.as_ref().map(|subscription| &subscription.port);
         for port in unicast.iter().chain(&multicast).chain(copied) {
-            self.receive_buffer = self.receive_buffer.min(enlarge(&port.socket, self.config.receive_buffer)?);
+            self.limits.receive_buffer =
+                self.limits.receive_buffer.min(enlarge(&port.socket, self.config.receive_buffer)?);
         }
         if unicast.is_none() {
             // The number of the interface may have changed.
@@ -126,15 +127,16 @@ impl Endpoint {
             self.raw = raw;
         }
         if subscription.is_some() {
-            self.subscription = subscription;
+            self.copying.subscription = subscription;
         }
         if let Some(unicast) = unicast {
             self.unicast = unicast;
-            self.hops = self.ttl;
+            self.limits.hops = self.ttl;
             self.seal = seal;
         }
         self.config.group = group;
-        (self.group, self.interface, self.choice, self.max_datagram) = (group, interface, choice, datagram);
+        (self.group, self.interface, self.choice, self.limits.max_datagram) =
+            (group, interface, choice, datagram);
         Ok(if same_address { Reopened::SameAddress } else { Reopened::OtherAddress })
     }
 

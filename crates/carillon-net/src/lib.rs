@@ -46,10 +46,12 @@ mod gather;
 mod inbox;
 mod injector;
 mod interface;
+mod numbers;
 mod options;
 mod outbox;
 mod peer_book;
 mod peers;
+mod port;
 mod probe;
 mod raw;
 #[cfg(target_os = "linux")]
@@ -62,17 +64,18 @@ mod waker;
 
 pub use copies::{CopyStats, Path, SubscriptionState, sender_of_relay};
 pub use driver::{Backpressure, Driver};
-pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
+pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::{DriveError, OpenError};
 pub use failures::SendFailure;
 pub use follow::{Reopened, Standing};
 pub use interface::{Choice, Fallback, Interface};
+pub use numbers::{GROUP, SELF, swapped};
 pub use probe::{Arrival, Probe};
 #[cfg(target_os = "linux")]
 pub use relay::{
     RelayConfig, RelayDriver, RelayEndpoint, RelayStats, RemoteRelay, RemoteRelayConfig, RemoteRelayStats,
 };
 pub use seal::{Key, KeyError, KeyFile, SEAL_BYTES, is_sealed};
-pub use stats::Stats;
+pub use stats::{SealStats, Stats};
 pub use train::{TrainMeter, TrainPacket};
 pub use waker::{WakeReceiver, Waker};

@@ -62,7 +62,7 @@ mod tests {
     use socket2::{Domain, SockRef, Type};
 
     use super::*;
-    use crate::endpoint::Port;
+    use crate::port::Port;
 
     #[test]
     fn unused_ancillary_data_is_not_received() {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use carillon_core::{Dest, Time};
 
-use crate::endpoint::SELF;
+use crate::numbers::SELF;
 
 /// Datagrams of equal size (the last may be smaller) to one destination, sent in one system call where the system can
 /// segment (GSO).

@@ -29,6 +29,24 @@ pub struct Stats {
     pub refused_peers: u64,
     /// Frames about unicast copies at a socket that does not take them.
     pub refused_frames: u64,
+    /// Datagrams dropped because of their seals, and greetings.
+    pub seal: SealStats,
+    /// Datagrams of the machine to ports or unknown nodes.
+    pub unroutable: u64,
+    /// Datagrams lost to a temporary error, such as an unreachable peer.
+    pub send_errors: u64,
+    /// Temporary receive errors, such as an ICMP message about an earlier datagram.
+    pub receive_errors: u64,
+    /// Number of times that sending had to wait for the system.
+    pub busy: u64,
+    /// Time for which drivers waited; they were busy for the rest.
+    pub waited: Duration,
+}
+
+/// Counters of the seals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SealStats {
     /// Datagrams without a seal, at an endpoint with a key.
     pub unsealed: u64,
     /// Datagrams with a seal that does not open: another key or address, changed, truncated, or forged.
@@ -49,22 +67,12 @@ pub struct Stats {
     pub unauthentic_from: Option<SocketAddr>,
     /// Source of the last datagram of an endpoint without proof.
     pub unproven_from: Option<SocketAddr>,
-    /// Datagrams of the machine to ports or unknown nodes.
-    pub unroutable: u64,
-    /// Datagrams lost to a temporary error, such as an unreachable peer.
-    pub send_errors: u64,
-    /// Temporary receive errors, such as an ICMP message about an earlier datagram.
-    pub receive_errors: u64,
-    /// Number of times that sending had to wait for the system.
-    pub busy: u64,
-    /// Time for which drivers waited; they were busy for the rest.
-    pub waited: Duration,
 }
 
-impl Stats {
+impl SealStats {
     /// Datagrams dropped because of their seal, by reason.
     #[must_use]
-    pub fn seal_drops(&self) -> [(&'static str, u64); 5] {
+    pub fn drops(&self) -> [(&'static str, u64); 5] {
         [
             ("unsealed", self.unsealed),
             ("unauthentic", self.unauthentic),

@@ -34,8 +34,11 @@ impl Evidence {
             sent: stats.datagrams_sent,
             received: stats.datagrams_received,
             group: endpoint.send_failure(endpoint.group().ip()),
-            sealed: stats.sealed,
-            unopened: (stats.unsealed + stats.unauthentic, stats.unauthentic_from.or(stats.unsealed_from)),
+            sealed: stats.seal.sealed,
+            unopened: (
+                stats.seal.unsealed + stats.seal.unauthentic,
+                stats.seal.unauthentic_from.or(stats.seal.unsealed_from),
+            ),
             unroutable_sources: dropped.unwrap_or(0),
         }
     }

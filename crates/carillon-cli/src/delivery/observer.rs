@@ -95,9 +95,9 @@ impl Watch {
 /// possibly replayed.
 fn kept_out(stats: &Stats) -> [(u64, Option<SocketAddr>); 3] {
     [
-        (stats.unauthentic, stats.unauthentic_from),
-        (stats.unsealed, stats.unsealed_from),
-        (stats.unproven, stats.unproven_from),
+        (stats.seal.unauthentic, stats.seal.unauthentic_from),
+        (stats.seal.unsealed, stats.seal.unsealed_from),
+        (stats.seal.unproven, stats.seal.unproven_from),
     ]
 }
 

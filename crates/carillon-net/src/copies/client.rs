@@ -7,7 +7,7 @@ use carillon_core::Time;
 
 use super::frame::{Frame, FrameKind};
 use super::{ASK_INTERVAL, RETRY_INTERVAL};
-use crate::endpoint::Port;
+use crate::port::Port;
 use crate::seal::Key;
 
 /// Subscription of a receiver to the copies of one sender.

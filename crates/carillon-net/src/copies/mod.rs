@@ -13,6 +13,7 @@
 
 mod client;
 mod frame;
+mod near_relay;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub(crate) use client::Subscription;
 pub use client::SubscriptionState;
 pub use frame::sender_of_relay;
 pub(crate) use frame::{behind, is_frame, server_of_beacon};
+pub(crate) use near_relay::NearRelay;
 pub(crate) use server::{CopyServer, Outcome};
 pub use server::{CopyStats, Path};
 

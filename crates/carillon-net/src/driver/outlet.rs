@@ -7,10 +7,12 @@ use bytes::Bytes;
 use carillon_core::{Dest, Event, Host, Note, Notice, Observer, Time, Transmit, Value};
 use nix::errno::Errno;
 
-use super::passes;
 use crate::DriveError;
-use crate::endpoint::{Endpoint, Port, SELF};
+use crate::endpoint::Endpoint;
+use crate::failures::passes;
+use crate::numbers::SELF;
 use crate::outbox::{Route, Run};
+use crate::port::Port;
 use crate::seal::Kind;
 
 /// Gate between the machine and the sockets.
@@ -129,7 +131,7 @@ impl<O: Observer> Outlet<'_, O> {
             if self.gate.blocked || self.gate.retry.is_some() {
                 continue;
             }
-            self.endpoint.stats.greetings += 1;
+            self.endpoint.stats.seal.greetings += 1;
             self.endpoint.pace.spend(self.now, (bytes.len() + self.endpoint.header_bytes()) as u64);
             let segments = self.endpoint.max_segments();
             let way = Route { address: to, hops: None, raw: false };
@@ -179,7 +181,7 @@ impl<O: Observer> Outlet<'_, O> {
         stats.datagrams_sent += count;
         stats.bytes_sent += bytes;
         if run.is_copy {
-            if let Some(copies) = &mut self.endpoint.copies {
+            if let Some(copies) = &mut self.endpoint.copying.server {
                 copies.sent(count, bytes);
             }
             return self.endpoint.outbox.recycle(run.contents);
@@ -220,7 +222,7 @@ impl<O: Observer> Outlet<'_, O> {
                 }
             }
             // The interface carried it when it was opened, and has become smaller.
-            Some(Errno::EMSGSIZE) if run.way.hops.is_some() && !self.endpoint.tolerates_shrinking => {
+            Some(Errno::EMSGSIZE) if run.way.hops.is_some() && !self.endpoint.limits.tolerates_shrinking => {
                 let interface = self.endpoint.interface().to_string();
                 let len = run.contents.len().saturating_sub(self.endpoint.seal_bytes());
                 let max = self.endpoint.max_datagram_now().filter(|&max| max < len);

@@ -24,7 +24,7 @@ pub use remote::{RemoteRelay, RemoteRelayConfig, RemoteRelayStats};
 pub use stats::RelayStats;
 
 use crate::DriveError;
-use crate::endpoint::{GROUP, SELF};
+use crate::numbers::{GROUP, SELF};
 use crate::outbox::Outbox;
 use crate::wait::{Deadline, wait};
 use endpoint::Arrival;

@@ -18,8 +18,8 @@ use nix::poll::PollFlags;
 use super::endpoint::{Port, send_packet};
 use super::packet::{self, Header};
 use crate::copies::{Subscription, SubscriptionState, is_frame};
-use crate::driver::passes;
 use crate::endpoint::{open_multicast, subscribe};
+use crate::failures::passes;
 use crate::inbox::{Datagram, Inbox};
 use crate::options::enlarge;
 use crate::wait::{Deadline, wait};
@@ -49,7 +49,7 @@ pub struct RemoteRelay {
     far: Interface,
     subscription: Box<Subscription>,
     /// Receives the sender's multicasts on the network towards the sender.
-    heard: Option<crate::endpoint::Port>,
+    heard: Option<crate::port::Port>,
     inbox: Inbox,
     stats: RemoteRelayStats,
     packet: Vec<u8>,

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::peer::Salt;
+
 /// Key that all endpoints of a group share; only its holders can take part.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
@@ -93,7 +95,7 @@ impl Key {
     }
 
     /// Derives the sealing key of the endpoint with this salt.
-    pub(super) fn of_sender(&self, salt: &super::Salt) -> [u8; 32] {
+    pub(super) fn of_sender(&self, salt: &Salt) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key(SENDER_KEY);
         hasher.update(&self.0).update(salt);
         *hasher.finalize().as_bytes()

@@ -10,6 +10,7 @@
 //! changes the source address.
 
 mod key;
+mod peer;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 pub use key::{Key, KeyError, KeyFile};
+use peer::{Peer, Place, Salt};
 use table::PeerTable;
 use window::Window;
 
@@ -36,15 +38,6 @@ pub const SEAL_BYTES: usize = HEADER + TAG;
 pub fn is_sealed(datagram: &[u8]) -> bool {
     datagram.len() >= SEAL_BYTES && datagram[0] == MAGIC && Kind::of(datagram[1]).is_some()
 }
-
-/// Identifier of an endpoint until it restarts.
-type Salt = [u8; 12];
-
-/// An authenticated address with port: 16 bytes in the form of IPv6, then the port.
-type Place = [u8; 18];
-
-/// An endpoint at its source address, because any holder of the key could use another endpoint's salt.
-type Peer = (Salt, Place);
 
 /// Kind of a sealed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +69,60 @@ pub(crate) struct Seal {
     greetings: VecDeque<(SocketAddr, Vec<u8>)>,
 }
 
+/// A sealed datagram that has arrived.
+struct Arrival<'a> {
+    now: Time,
+    source: SocketAddr,
+    /// Endpoint that claims to have sealed it.
+    id: Peer,
+    kind: Kind,
+    counter: u64,
+    /// Authenticated header and addresses.
+    aad: [u8; ASSOCIATED],
+    datagram: &'a mut [u8],
+}
+
+impl Arrival<'_> {
+    /// Decrypts the content in place, if it is authentic.
+    fn unseal(&mut self, key: &LessSafeKey) -> Result<(), DropReason> {
+        let sealed = &mut self.datagram[HEADER..];
+        let opened = key.open_in_place(nonce(self.counter), Aad::from(self.aad), sealed);
+        opened.map(drop).map_err(|_| DropReason::Unauthentic)
+    }
+
+    /// Range of the content in the datagram.
+    fn content(&self) -> Range<usize> {
+        HEADER..self.datagram.len() - TAG
+    }
+
+    fn content_bytes(&self) -> &[u8] {
+        &self.datagram[self.content()]
+    }
+
+    /// Index of its replay window.
+    fn window(&self) -> usize {
+        usize::from(self.kind != Kind::Group)
+    }
+}
+
 #[derive(Debug)]
 struct Proven {
     key: LessSafeKey,
     /// Replay windows for multicast and unicast.
     windows: [Window; 2],
     check: Check,
+}
+
+impl Proven {
+    /// Ends the open check, which has found this counter, and moves the windows there.
+    fn resume(&mut self, now: Time, counter: u64) {
+        let Some(open) = self.check.open.take() else { return };
+        let windows = self.windows.iter_mut().zip(&open.since);
+        let moved = windows.fold(false, |moved, (window, since)| window.resume(counter, since) | moved);
+        self.check.outdated = 0;
+        self.check.pause = if moved { MIN_PAUSE } else { (self.check.pause * 2).min(MAX_PAUSE) };
+        self.check.at = now + self.check.pause;
+    }
 }
 
 /// Check of a proven endpoint's counter, in case another holder of the key moved the windows.
@@ -206,82 +247,88 @@ impl Seal {
             // No endpoint uses counters this large.
             return Err(DropReason::Unauthentic);
         }
-        let content = HEADER..datagram.len() - TAG;
         // Source and destination are authenticated, so a datagram cannot be redirected.
-        let aad = {
-            let to = if multicast { &self.group } else { &self.address };
-            associated(&datagram[..HEADER], &place(source), to)
+        let to = if multicast { &self.group } else { &self.address };
+        let from = place(source);
+        let aad = associated(&datagram[..HEADER], &from, to);
+        let mut arrival = Arrival { now, source, id: (salt, from), kind, counter, aad, datagram };
+        let greets = match self.open_proven(&mut arrival) {
+            Some(greets) => greets?,
+            None => self.open_unproven(&mut arrival).map(|()| kind == Kind::Greeting)?,
         };
-        let unseal = |key: &LessSafeKey, sealed: &mut [u8]| {
-            let opened = key.open_in_place(nonce(counter), Aad::from(aad), sealed);
-            opened.map(drop).map_err(|_| DropReason::Unauthentic)
-        };
-        let sealed = &mut datagram[HEADER..];
-        let id = (salt, place(source));
-        if let Some(peer) = self.proven.get_mut(&id) {
-            // 1. A proven peer: check the counter before the costly decryption.
-            let at = usize::from(!multicast);
-            let window = &mut peer.windows[at];
-            let refused = match window.admits(counter) {
-                Ok(()) if window.is_jump(counter) => Some(DropReason::Unproven),
-                admits => admits.err(),
-            };
-            // A counter outside the window may mean that a forger has moved it: such datagrams start a check.
-            let doubts = matches!(refused, Some(DropReason::Unproven | DropReason::Outdated))
-                && is_due(peer.check.at, now);
-            let answers = kind == Kind::Greeting && peer.check.open.is_some();
-            if let Some(reason) = refused.filter(|_| !doubts && !answers) {
-                return Err(reason);
-            }
-            unseal(&peer.key, sealed)?;
-            if answers
-                && let Some(greeting) = Greeting::parse(&datagram[content.clone()])
-                && peer.check.open.as_ref().is_some_and(|open| open.token == greeting.echo)
-                && let Some(open) = peer.check.open.take()
-            {
-                // 2. The answer to a check tells the real counter: move the windows there.
-                let windows = peer.windows.iter_mut().zip(&open.since);
-                let moved =
-                    windows.fold(false, |moved, (window, since)| window.resume(counter, since) | moved);
-                peer.check.outdated = 0;
-                peer.check.pause = if moved { MIN_PAUSE } else { (peer.check.pause * 2).min(MAX_PAUSE) };
-                peer.check.at = now + peer.check.pause;
-                return Ok(None);
-            }
-            if let Some(reason) = refused {
-                peer.check.outdated += u32::from(reason == DropReason::Outdated);
-                if doubts && (reason == DropReason::Unproven || peer.check.outdated >= MIN_OUTDATED) {
-                    self.check(now, id, source)?;
-                }
-                return Err(reason);
-            }
-            // 3. Authentic and new: mark the counter as seen.
-            peer.windows[at].mark(counter);
-            peer.check.admitted(now, at, counter);
-            self.proven.heard(&id);
-        } else {
-            if let Some(peer) = self.asked.get_mut(&id) {
-                unseal(&peer.key, sealed)?;
-                self.asked.heard(&id);
-            } else {
-                // 4. An unknown peer: remember it only if its datagram is authentic, as salts can be invented.
-                let key = aead(&self.group_key.of_sender(&salt));
-                unseal(&key, sealed)?;
-                let new = Challenged { key, since: None, ask_at: now, pause: MIN_PAUSE, answer_at: now };
-                self.asked.insert(id, new);
-            }
-            if kind != Kind::Greeting {
-                // Data is not accepted before the peer has proven its presence.
-                self.ask(now, id, source);
-                return Err(DropReason::Unproven);
-            }
-        }
         if kind != Kind::Greeting {
-            return Ok(Some(content));
+            return Ok(Some(arrival.content()));
         }
-        let greeting = Greeting::parse(&datagram[content]).ok_or(DropReason::Unproven)?;
-        self.on_greeting(now, id, counter, source, greeting);
+        if greets {
+            let greeting = Greeting::parse(arrival.content_bytes()).ok_or(DropReason::Unproven)?;
+            self.on_greeting(now, arrival.id, counter, source, greeting);
+        }
         Ok(None)
+    }
+
+    /// Opens a datagram of an endpoint that has proven its presence; `None` for another endpoint. Returns true for a
+    /// greeting that is not the answer to a check.
+    fn open_proven(&mut self, arrival: &mut Arrival<'_>) -> Option<Result<bool, DropReason>> {
+        let peer = self.proven.get_mut(&arrival.id)?;
+        // 1. Check the counter before the costly decryption.
+        let (now, counter, at) = (arrival.now, arrival.counter, arrival.window());
+        let window = &mut peer.windows[at];
+        let refused = match window.admits(counter) {
+            Ok(()) if window.is_jump(counter) => Some(DropReason::Unproven),
+            admits => admits.err(),
+        };
+        // A counter outside the window may mean that a forger has moved it: such datagrams start a check.
+        let doubts = matches!(refused, Some(DropReason::Unproven | DropReason::Outdated))
+            && is_due(peer.check.at, now);
+        let answers = arrival.kind == Kind::Greeting && peer.check.open.is_some();
+        if let Some(reason) = refused.filter(|_| !doubts && !answers) {
+            return Some(Err(reason));
+        }
+        if let Err(reason) = arrival.unseal(&peer.key) {
+            return Some(Err(reason));
+        }
+        if answers
+            && let Some(greeting) = Greeting::parse(arrival.content_bytes())
+            && peer.check.open.as_ref().is_some_and(|open| open.token == greeting.echo)
+        {
+            // 2. The answer to a check tells the real counter: move the windows there.
+            peer.resume(now, counter);
+            return Some(Ok(false));
+        }
+        if let Some(reason) = refused {
+            peer.check.outdated += u32::from(reason == DropReason::Outdated);
+            if doubts && (reason == DropReason::Unproven || peer.check.outdated >= MIN_OUTDATED) {
+                let checked = self.check(now, arrival.id, arrival.source);
+                return Some(Err(checked.err().unwrap_or(reason)));
+            }
+            return Some(Err(reason));
+        }
+        // 3. Authentic and new: mark the counter as seen.
+        peer.windows[at].mark(counter);
+        peer.check.admitted(now, at, counter);
+        self.proven.heard(&arrival.id);
+        Some(Ok(arrival.kind == Kind::Greeting))
+    }
+
+    /// Opens a datagram of an endpoint that has not proven its presence. Only a greeting is accepted.
+    fn open_unproven(&mut self, arrival: &mut Arrival<'_>) -> Result<(), DropReason> {
+        let (now, id) = (arrival.now, arrival.id);
+        if let Some(peer) = self.asked.get_mut(&id) {
+            arrival.unseal(&peer.key)?;
+            self.asked.heard(&id);
+        } else {
+            // An unknown endpoint: remember it only if its datagram is authentic, as salts can be invented.
+            let key = aead(&self.group_key.of_sender(&id.0));
+            arrival.unseal(&key)?;
+            let new = Challenged { key, since: None, ask_at: now, pause: MIN_PAUSE, answer_at: now };
+            self.asked.insert(id, new);
+        }
+        if arrival.kind != Kind::Greeting {
+            // Data is not accepted before the endpoint has proven its presence.
+            self.ask(now, id, arrival.source);
+            return Err(DropReason::Unproven);
+        }
+        Ok(())
     }
 
     /// Takes the next greeting to send: destination and sealed bytes.
@@ -432,8 +479,8 @@ fn header(kind: Kind, salt: &Salt, counter: u64) -> [u8; HEADER] {
 }
 
 /// Associated data: authenticated besides the content.
-fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; HEADER + 36] {
-    let mut all = [0; HEADER + 36];
+fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; ASSOCIATED] {
+    let mut all = [0; ASSOCIATED];
     all[..HEADER].copy_from_slice(header);
     all[HEADER..HEADER + 18].copy_from_slice(from);
     all[HEADER + 18..].copy_from_slice(to);
@@ -470,6 +517,8 @@ fn aead(key: &[u8; 32]) -> LessSafeKey {
 const MAGIC: u8 = 0x5E;
 const VERSION: u8 = 1;
 const HEADER: usize = 22;
+/// Bytes that are authenticated besides the content: the header and two addresses.
+const ASSOCIATED: usize = HEADER + 36;
 const TAG: usize = 16;
 const GREETING: usize = 37;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Peer;
+use super::peer::Peer;
 
 /// At most `capacity` entries. In a full table a new entry replaces one without a datagram since the clock hand
 /// passed it (second-chance rule). Active peers therefore stay, at constant cost per new entry.

@@ -24,9 +24,9 @@ fn pair(sender: EndpointConfig, receiver: EndpointConfig) -> [TestDriver; 2] {
     let only = Talker { only: b"data", ..Talker::default() };
     let mut pair = [driver(sealed(sender), Talker::default()), driver(sealed(receiver), only)];
     pair[0].machine_mut().say(TO_GROUP, "first");
-    run(&mut pair, |pair| pair[1].stats().unproven == 1 && pair[1].stats().greetings == 2);
+    run(&mut pair, |pair| pair[1].stats().seal.unproven == 1 && pair[1].stats().seal.greetings == 2);
     run_for(&mut pair, Duration::from_millis(20));
-    assert_eq!(pair[0].stats().greetings, 1);
+    assert_eq!(pair[0].stats().seal.greetings, 1);
     pair
 }
 
@@ -68,7 +68,7 @@ fn sealed_sizes_arrive_once_with_and_without_gso() {
             assert!(seen.clone().all(|one| one.from == from));
             assert!(seen.map(|one| &one.bytes[..]).eq(sent.iter().map(|bytes| &bytes[..])), "end {end}");
         }
-        assert_eq!(all[1].stats().seal_drops().map(|(_, count)| count), [0, 0, 0, 0, 1]);
+        assert_eq!(all[1].stats().seal.drops().map(|(_, count)| count), [0, 0, 0, 0, 1]);
     }
 }
 
@@ -114,9 +114,9 @@ fn endpoints_without_the_key_only_raise_a_counter() {
     run(&mut all, |all| all.iter().all(|end| end.stats().datagrams_received == 2));
     for (end, other) in [(0, 1), (1, 0)] {
         let stats = all[end].stats();
-        assert_eq!((stats.unauthentic, stats.unsealed, stats.greetings), (1, 1, 0));
-        assert_eq!(stats.unauthentic_from, Some(all[other].endpoint().local_addr()));
-        assert_eq!(stats.unsealed_from, Some(all[2].endpoint().local_addr()));
+        assert_eq!((stats.seal.unauthentic, stats.seal.unsealed, stats.seal.greetings), (1, 1, 0));
+        assert_eq!(stats.seal.unauthentic_from, Some(all[other].endpoint().local_addr()));
+        assert_eq!(stats.seal.unsealed_from, Some(all[2].endpoint().local_addr()));
         assert!(all[end].machine().heard.is_empty());
         assert_eq!(all[end].endpoint().peers(), 0);
         for reason in [DropReason::Unauthentic, DropReason::Unsealed] {
@@ -125,6 +125,6 @@ fn endpoints_without_the_key_only_raise_a_counter() {
         }
     }
     // Without a key everything arrives unchanged.
-    assert_eq!(all[2].stats().sealed, 2);
+    assert_eq!(all[2].stats().seal.sealed, 2);
     assert!(all[2].machine().heard.iter().all(|heard| is_sealed(&heard.bytes)));
 }

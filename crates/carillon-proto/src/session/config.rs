@@ -268,42 +268,7 @@ impl SenderSessionConfig {
         if Name::new(self.protocol.name).is_none() {
             return conflict(format!("the protocol's name {:?} is not {NAME_RULE}", self.protocol.name));
         }
-        // A condition that holds without receivers would start a session with nothing to do. A count above the limit
-        // would never be reached.
-        match &self.gather {
-            Gather::Count(0) => return conflict("a session with 0 receivers has nothing to do".to_owned()),
-            Gather::Names(names) if names.is_empty() => {
-                return conflict("a session that expects no receivers has nothing to do".to_owned());
-            }
-            Gather::Names(names) if names.iter().any(|name| Name::new(name).is_none()) => {
-                return conflict(format!("the expected receivers {names:?}: a name is {NAME_RULE}"));
-            }
-            Gather::Count(count) if *count > self.member_limit() => {
-                return conflict(format!("{count} receivers are more than {}", self.member_limit()));
-            }
-            Gather::Names(names) if names.len() > self.member_limit() => {
-                return conflict(format!("{} receivers are more than {}", names.len(), self.member_limit()));
-            }
-            // A limit within the waiting time would leave one of the two without effect.
-            Gather::Wait(wait) | Gather::Silent(wait)
-                if self.gather_limit.is_some_and(|limit| limit <= *wait) =>
-            {
-                return conflict(format!("gathering for {wait:?} passes its own limit"));
-            }
-            // Without answers the session would complete before anything was sent.
-            Gather::Silent(_) if self.has_roster() || self.protocol.confirms(&self.config) => {
-                let name = self.protocol.name;
-                return conflict(format!(
-                    "no receiver of a one-way session answers, and {name} with these settings waits for answers"
-                ));
-            }
-            Gather::Count(_)
-            | Gather::Names(_)
-            | Gather::Wait(_)
-            | Gather::Silent(_)
-            | Gather::Settle(_)
-            | Gather::Again { .. } => {}
-        }
+        self.check_gathering()?;
         self.check_helpers()?;
         // A zero interval would make a timer fire again at the same instant, without end.
         if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {
@@ -340,6 +305,47 @@ impl SenderSessionConfig {
 }
 
 impl SenderSessionConfig {
+    fn check_gathering(&self) -> Result<(), ConfigError> {
+        let conflict = |text: String| Err(ConfigError::Conflict(text));
+        // A condition that holds without receivers would start a session with nothing to do. A count above the limit
+        // would never be reached.
+        match &self.gather {
+            Gather::Count(0) => return conflict("a session with 0 receivers has nothing to do".to_owned()),
+            Gather::Names(names) if names.is_empty() => {
+                return conflict("a session that expects no receivers has nothing to do".to_owned());
+            }
+            Gather::Names(names) if names.iter().any(|name| Name::new(name).is_none()) => {
+                return conflict(format!("the expected receivers {names:?}: a name is {NAME_RULE}"));
+            }
+            Gather::Count(count) if *count > self.member_limit() => {
+                return conflict(format!("{count} receivers are more than {}", self.member_limit()));
+            }
+            Gather::Names(names) if names.len() > self.member_limit() => {
+                return conflict(format!("{} receivers are more than {}", names.len(), self.member_limit()));
+            }
+            // A limit within the waiting time would leave one of the two without effect.
+            Gather::Wait(wait) | Gather::Silent(wait)
+                if self.gather_limit.is_some_and(|limit| limit <= *wait) =>
+            {
+                return conflict(format!("gathering for {wait:?} passes its own limit"));
+            }
+            // Without answers the session would complete before anything was sent.
+            Gather::Silent(_) if self.has_roster() || self.protocol.confirms(&self.config) => {
+                let name = self.protocol.name;
+                return conflict(format!(
+                    "no receiver of a one-way session answers, and {name} with these settings waits for answers"
+                ));
+            }
+            Gather::Count(_)
+            | Gather::Names(_)
+            | Gather::Wait(_)
+            | Gather::Silent(_)
+            | Gather::Settle(_)
+            | Gather::Again { .. } => {}
+        }
+        Ok(())
+    }
+
     fn check_helpers(&self) -> Result<(), ConfigError> {
         let (name, count) = (self.protocol.name, self.helping.count());
         let wrong = match (self.protocol.helpers, &self.helping, &self.gather) {

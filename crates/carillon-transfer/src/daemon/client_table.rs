@@ -9,6 +9,7 @@ use carillon_net::Waker;
 use carillon_wire::daemon::{FieldList, Frame, Role};
 
 use super::connection::Connection;
+use super::limits;
 use super::options::DaemonOptions;
 use super::settings::nanos;
 use crate::socket::Socket;
@@ -239,7 +240,7 @@ impl ClientTable {
     }
 
     fn full(&self) -> (Refusal, String) {
-        (Refusal::Full, format!("{} sockets are open here{}", self.options.clients, super::LIMIT_REACHED))
+        (Refusal::Full, format!("{} sockets are open here{}", self.options.clients, limits::LIMIT_REACHED))
     }
 
     fn greedy(&self) -> (Refusal, String) {

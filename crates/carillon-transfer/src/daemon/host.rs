@@ -14,6 +14,7 @@ use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 use super::client_table::{ClientSlot, ClientTable, Refusal};
 use super::connection::{Connection, Malformed};
 use super::fields::{Event, Report};
+use super::limits;
 use super::packing::Packing;
 use super::settings;
 use crate::end::End;
@@ -29,7 +30,7 @@ pub(super) fn serve(mut connection: Connection, slot: &ClientSlot, table: &Clien
         connection.push(&Frame::Refused(&text));
     }
     // A program that does not read the final frames delays the thread only for a limited time.
-    let until = Instant::now() + super::FLUSH_TIMEOUT;
+    let until = Instant::now() + limits::FLUSH_TIMEOUT;
     loop {
         connection.flush();
         if connection.is_flushed() || Instant::now() >= until || connection.wait(false, Some(until)).is_err()
@@ -89,7 +90,7 @@ impl<'a> Host<'a> {
 
     /// Waits for the program's request and serves it.
     fn open(mut self) -> Result<(), Refused> {
-        let until = Instant::now() + super::OPEN_TIMEOUT;
+        let until = Instant::now() + limits::OPEN_TIMEOUT;
         let (role, socket) = loop {
             match self.frame()? {
                 Some(Frame::Open { role: Role::Command, .. }) => return self.command(),
@@ -173,7 +174,7 @@ impl<'a> Host<'a> {
                 self.connection.push(&Frame::Done(told));
             }
             if aborted.is_none() && (self.connection.has_ended() || self.table.is_stopping()) {
-                aborted = Some(Instant::now() + super::FLUSH_TIMEOUT);
+                aborted = Some(Instant::now() + limits::FLUSH_TIMEOUT);
                 if self.connection.has_ended() {
                     self.table.count(Refusal::Vanished);
                 }
@@ -233,7 +234,7 @@ impl<'a> Host<'a> {
                 self.handle_commands(&mut listener, &mut session)?;
             }
             if ending.is_none() && (self.connection.has_ended() || self.table.is_stopping()) {
-                ending = Some(Instant::now() + super::FLUSH_TIMEOUT);
+                ending = Some(Instant::now() + limits::FLUSH_TIMEOUT);
                 match &session {
                     Some(session) => session.leave(),
                     None => return if self.connection.has_ended() { self.vanished() } else { Ok(()) },
@@ -284,7 +285,7 @@ impl<'a> Host<'a> {
 
     /// Answers `status` and `stop`.
     fn command(mut self) -> Result<(), Refused> {
-        let until = Instant::now() + super::OPEN_TIMEOUT;
+        let until = Instant::now() + limits::OPEN_TIMEOUT;
         loop {
             match self.frame()? {
                 Some(Frame::Status) => {
@@ -338,7 +339,7 @@ impl<'a> Host<'a> {
     fn is_displaced(&mut self) -> bool {
         let displaced = self.slot.is_displaced();
         if displaced {
-            self.connection.push(&Frame::Refused(super::DISPLACED));
+            self.connection.push(&Frame::Refused(limits::DISPLACED));
         }
         displaced
     }

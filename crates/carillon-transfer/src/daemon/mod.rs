@@ -35,6 +35,7 @@ mod client_table_tests;
 mod connection;
 pub(crate) mod fields;
 mod host;
+mod limits;
 mod options;
 mod packing;
 mod path;
@@ -64,6 +65,10 @@ pub use status::{DaemonStatus, SocketStatus};
 
 use crate::Error;
 use client_table::{ClientSlot, ClientTable, Refusal};
+use limits::{
+    ACCEPT_RETRY_INTERVAL, CLIENT_STACK_BYTES, DISPLACED, FILES_PER_CLIENT, FLUSH_TIMEOUT, LIMIT_REACHED,
+    MAX_COMMAND_RETRIES, SPARE_FILES, TAKEOVER_CHECK_INTERVAL,
+};
 use path::SocketPath;
 
 /// Returns the default path: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below `XDG_RUNTIME_DIR`, otherwise
@@ -260,24 +265,3 @@ fn raise_file_limit(clients: usize) -> u64 {
         false => soft,
     }
 }
-
-/// Time within which a connection has to state its purpose.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Maximum time for a program to read the final frames.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval between attempts to accept after the system refused.
-const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-/// Interval between checks whether another daemon has ended.
-const TAKEOVER_CHECK_INTERVAL: Duration = Duration::from_millis(5);
-/// End of the refusal text when a limit is reached.
-const LIMIT_REACHED: &str = ", and no more may be";
-/// Refusal text for a connection displaced before it stated its purpose.
-const DISPLACED: &str = "displaced by other connections before a request arrived: try again";
-/// Maximum number of attempts of `status` and `stop` after displacement.
-const MAX_COMMAND_RETRIES: usize = 20;
-/// File descriptors per connection with its network sockets.
-const FILES_PER_CLIENT: u64 = 10;
-/// File descriptors for the daemon itself and for connections without a purpose.
-const SPARE_FILES: u64 = 100;
-/// Stack size of a connection's thread, which has shallow calls.
-const CLIENT_STACK_BYTES: usize = 256 << 10;

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::limits;
+
 /// Options of a daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -54,7 +56,7 @@ impl DaemonOptions {
 
     /// Lowers the number of sockets to fit this limit of open files.
     pub(super) fn limited_by_files(mut self, files: u64) -> Self {
-        let sockets = files.saturating_sub(super::SPARE_FILES) / super::FILES_PER_CLIENT;
+        let sockets = files.saturating_sub(limits::SPARE_FILES) / limits::FILES_PER_CLIENT;
         self.clients = self.clients.min(usize::try_from(sockets).unwrap_or(usize::MAX).max(1));
         self
     }

@@ -16,6 +16,8 @@ use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 use rustix::fs::OFlags;
 
+use super::limits;
+
 use crate::Error;
 
 /// A listening socket, its path, and the lock that makes it unique.
@@ -38,12 +40,12 @@ impl SocketPath {
         let lock_path = beside(path, ".lock");
         let lock = open_lock(&lock_path).map_err(|text| refused(&lock_path, &text))?;
         // An ending daemon removes its path first and releases the lock next.
-        let until = Instant::now() + super::FLUSH_TIMEOUT;
+        let until = Instant::now() + limits::FLUSH_TIMEOUT;
         while lock.try_lock().is_err() {
             if path.exists() || Instant::now() >= until {
                 return Err(refused(path, "a daemon runs there already"));
             }
-            thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
+            thread::sleep(limits::TAKEOVER_CHECK_INTERVAL);
         }
         remove_stale(path)?;
         // The socket is renamed into place after its permissions were set, so no program connects earlier.

@@ -13,6 +13,7 @@ use carillon_wire::file::{Record, records};
 use super::DaemonStatus;
 use super::connection::Connection;
 use super::fields::{Event, Parts, Report};
+use super::limits;
 use crate::files::{Feed, Found, Messages as _, Pieces};
 use crate::handle::{AbortSignal, EventSink};
 use crate::socket::Filler;
@@ -254,9 +255,9 @@ pub(super) fn stop(path: &Path) -> Result<(), Error> {
         wait(&mut connection)?;
     }
     // The connection closed after the sessions ended; the daemon process ends next.
-    let until = Instant::now() + super::FLUSH_TIMEOUT;
+    let until = Instant::now() + limits::FLUSH_TIMEOUT;
     while UnixStream::connect(path).is_ok() && Instant::now() < until {
-        std::thread::sleep(super::TAKEOVER_CHECK_INTERVAL);
+        std::thread::sleep(limits::TAKEOVER_CHECK_INTERVAL);
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use carillon_net::SendFailure;
 use carillon_wire::doctor::{HelloPath, ObservedMachine};
 use carillon_wire::session::{OtherRelease, Release, WIRE_VERSION};
 
-use super::paths::RelayFinding;
+use super::relays::RelayFinding;
 
 /// A machine as findings describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 mod findings;
 mod paths;
+mod relays;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,7 +20,8 @@ use carillon_wire::envelope::drawn_association;
 use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
 pub use findings::{Evidence, Fault, Finding, MAX_HOPS, Machine, Peer};
-pub use paths::{PathFinding, RelayFinding};
+pub use paths::PathFinding;
+pub use relays::RelayFinding;
 
 /// Configuration of an examination.
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
 //! The paths between this machine and others: multicast, unicast, and relays.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use carillon_wire::doctor::{HelloPath, ObservedMachine};
 
@@ -27,16 +27,6 @@ pub struct PathFinding {
     here: IpAddr,
     /// Address of the other machine.
     there: IpAddr,
-}
-
-/// A relay on this network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RelayFinding {
-    /// Its address.
-    pub address: IpAddr,
-    /// The sender from which it gets data.
-    pub from: SocketAddr,
 }
 
 impl Evidence {
@@ -103,16 +93,6 @@ impl fmt::Display for PathFinding {
             write!(f, "; from it to here about {}", rates.join(", "))?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for RelayFinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a relay works here: {} multicasts what {} sends, so receivers need no options",
-            self.address, self.from
-        )
     }
 }
 

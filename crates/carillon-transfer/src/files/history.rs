@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use super::signing::VerifyingKey;
+use super::signing_keys::VerifyingKey;
 
 /// Key of an entry: signing key, group, and a top-level name.
 type Subject = (VerifyingKey, SocketAddr, Vec<u8>);

@@ -37,6 +37,7 @@ mod resume;
 #[cfg(test)]
 mod resume_tests;
 mod signing;
+mod signing_keys;
 #[cfg(test)]
 mod signing_tests;
 mod skipped;
@@ -70,7 +71,8 @@ pub use outgoing::{Outgoing, needed_payload};
 pub use output::Output;
 pub(crate) use pieces::Pieces;
 pub use problem::Problem;
-pub use signing::{Binding, Signature, SigningKey, Trust, VerifyingKey};
+pub use signing::{Binding, Signature, Trust};
+pub use signing_keys::{SigningKey, VerifyingKey};
 pub use skipped::{SkipReason, Skipped};
 pub use taker::State as SenderState;
 pub(crate) use target::Position;

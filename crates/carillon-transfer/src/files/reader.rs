@@ -310,79 +310,78 @@ impl Reader {
         if self.packer.room() < header_len(entry) {
             return Ok(Step::Full);
         }
-        let file = |stamp: &Stamp| {
-            let (size, modified) = (Some(stamp.size()), times::carried(stamp.modified()));
-            Record::File { index, size, mode, modified, path }
-        };
-        let mut withdraw = None;
         self.told = 0;
         match &entry.kind {
             &Kind::Directory { modified } => {
                 self.tell(&Record::Directory { index, mode, modified, path });
                 self.stage = Stage::Entry(at + 1);
-                return Ok(Step::More);
+                Ok(Step::More)
             }
             Kind::Link(target) => {
                 self.tell(&Record::Link { index, target, path });
                 self.stage = Stage::Entry(at + 1);
-                return Ok(Step::More);
+                Ok(Step::More)
             }
             Kind::Stream => {
                 self.tell(&Record::File { index, size: None, mode, modified: None, path });
                 let input = self.manifest.take_input();
                 self.contents.read_stream(read_stream(input, self.max_payload));
+                self.stage = Stage::Contents(at);
+                Ok(Step::More)
             }
             Kind::File { stamp, .. } if at < self.from.0 => {
                 if self.packer.room() < header_len(entry) + PACK_RECORD_LEN + KEPT_LEN {
                     return Ok(Step::Full);
                 }
-                self.tell(&file(stamp));
+                self.tell(&file_record(at, entry, &path, stamp));
                 self.tell(&Record::Kept { index });
                 self.packed += stamp.size();
                 self.read += stamp.size();
                 self.stage = Stage::Entry(at + 1);
-                return Ok(Step::More);
+                Ok(Step::More)
             }
-            Kind::File { path: source, stamp } => {
-                let follow = self.manifest.follows();
-                // An entry without room for its header will not fit below either.
-                if let Ok(true) = self.contents.read_whole(source, follow, stamp) {
-                    self.fresh = None;
-                    self.tell(&file(stamp));
-                    self.stage = Stage::Contents(at);
-                    return Ok(Step::More);
-                }
-                let stamp = match Opened::open(source, follow, stamp.is_device()) {
-                    Ok(opened) if opened.is_fresh() => {
-                        let since = *self.fresh.get_or_insert(now);
-                        if now.since(since) < opened.patience() {
-                            return Ok(Step::NotYet(FRESH_POLL_INTERVAL));
-                        }
-                        // Time stamps cannot tell whether the last change was before or after reading.
-                        self.withdrawn.push(changed(entry));
-                        withdraw = Some(WithdrawReason::Changed);
-                        opened.stamp()
-                    }
-                    Ok(opened) => {
-                        let stamp = opened.stamp();
-                        self.check_parts(at, &stamp);
-                        self.contents.read_file(opened);
-                        stamp
-                    }
-                    Err(error) => {
-                        self.withdrawn.push(format!("cannot read {}: {error}", shown_path(source)));
-                        withdraw = Some(WithdrawReason::Unreadable);
-                        *stamp
-                    }
-                };
-                self.fresh = None;
-                self.tell(&file(&stamp));
-            }
+            Kind::File { .. } => Ok(self.begin_file(now, at, entry, &path)),
         }
+    }
+
+    /// Begins a file that is read now, or withdraws it.
+    fn begin_file(&mut self, now: Time, at: usize, entry: &Entry, path: &RelativePath<'_>) -> Step {
+        let Kind::File { path: source, stamp } = &entry.kind else { return Step::More };
+        let follow = self.manifest.follows();
+        // An entry without room for its header will not fit below either.
+        if let Ok(true) = self.contents.read_whole(source, follow, stamp) {
+            self.fresh = None;
+            self.tell(&file_record(at, entry, path, stamp));
+            self.stage = Stage::Contents(at);
+            return Step::More;
+        }
+        let (stamp, withdrawn) = match Opened::open(source, follow, stamp.is_device()) {
+            Ok(opened) if opened.is_fresh() => {
+                let since = *self.fresh.get_or_insert(now);
+                if now.since(since) < opened.patience() {
+                    return Step::NotYet(FRESH_POLL_INTERVAL);
+                }
+                // Time stamps cannot tell whether the last change was before or after reading.
+                self.withdrawn.push(changed(entry));
+                (opened.stamp(), Some(WithdrawReason::Changed))
+            }
+            Ok(opened) => {
+                let stamp = opened.stamp();
+                self.check_parts(at, &stamp);
+                self.contents.read_file(opened);
+                (stamp, None)
+            }
+            Err(error) => {
+                self.withdrawn.push(format!("cannot read {}: {error}", shown_path(source)));
+                (*stamp, Some(WithdrawReason::Unreadable))
+            }
+        };
+        self.fresh = None;
+        self.tell(&file_record(at, entry, path, &stamp));
         self.stage = Stage::Contents(at);
-        match withdraw {
-            None => Ok(Step::More),
-            Some(reason) => Ok(self.withdraw(at, reason)),
+        match withdrawn {
+            None => Step::More,
+            Some(reason) => self.withdraw(at, reason),
         }
     }
 
@@ -560,6 +559,12 @@ pub(super) fn pack(packer: &mut Packer, record: &Record<'_>, then: impl FnOnce()
     packer.push(record);
     then();
     Step::More
+}
+
+/// FILE of an entry with these attributes.
+fn file_record<'a>(at: usize, entry: &Entry, path: &RelativePath<'a>, stamp: &Stamp) -> Record<'a> {
+    let (size, modified) = (Some(stamp.size()), times::carried(stamp.modified()));
+    Record::File { index: at as u32, size, mode: entry.mode, modified, path: *path }
 }
 
 /// Bytes of the record that begins an entry.

@@ -5,7 +5,8 @@ use carillon_core::{Bytes, NodeId};
 use carillon_wire::file::{Packer, Record, RelativePath, SIGNED_HEADER_LEN, Signed, records};
 
 use super::problem::Problem;
-use super::signing::{Binding, Checks, Signer, Signing, SigningKey, Trust, VerifyingKey};
+use super::signing::{Binding, Checks, Signer, Signing, Trust};
+use super::signing_keys::{SigningKey, VerifyingKey};
 
 /// The key of RFC 8032, Section 7.1, TEST 1, as OpenSSL writes it.
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----

@@ -10,8 +10,8 @@ use async_channel::{Receiver, Sender, bounded};
 use carillon_core::{Duration, Seeds};
 use carillon_net::Endpoint;
 
+use super::message::{Member, Message, Timed};
 use super::queue::{Filler, Found, Queue};
-use super::{Member, Message, Timed};
 use crate::daemon::{Connection, program};
 use crate::files::{Live, Sink};
 use crate::handle::{AbortSignal, EventSink, Events, Handle, spawn};

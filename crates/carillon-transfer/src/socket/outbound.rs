@@ -8,7 +8,8 @@ use std::time::Instant;
 use carillon_core::Duration;
 use carillon_wire::daemon::Role;
 
-use super::{Member, Socket};
+use super::message::Member;
+use super::settings::Socket;
 use crate::daemon::fields::{Event, Report};
 use crate::daemon::{program, settings};
 use crate::end::End;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use carillon_net::Waker;
 
-use super::Message;
+use super::message::Message;
 use crate::files::Messages;
 use crate::shared::Shared;
 

@@ -144,15 +144,7 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         len: usize,
     ) {
-        let jobs = &self.config.jobs;
-        let is_wanted = jobs.is_empty() || invite.job_name.is_some_and(|name| jobs.contains(&*name));
-        if !is_wanted || !self.config.from.is_empty() && !self.config.from.contains(&*invite.sender) {
-            if self.seeking.met.passed_over.as_deref() != Some(&*invite.sender) {
-                self.seeking.met.passed_over = Some(invite.sender.to_string());
-            }
-            return self.events.dropped(DropReason::Foreign);
-        }
-        if self.has_everything_of(source, invite) {
+        if !self.is_wanted(invite) || self.has_everything_of(source, invite) {
             return self.events.dropped(DropReason::Foreign);
         }
         if self.config.silent {
@@ -217,6 +209,19 @@ impl ReceiverSession {
         self.set_phase(ReceiverPhase::Joining);
         self.joining.ask(now + self.random.answer_delay());
         self.liveness.begin(now);
+    }
+
+    /// Returns true if this receiver takes part in such a job of this sender; otherwise the sender is remembered.
+    fn is_wanted(&mut self, invite: &Invite<'_>) -> bool {
+        let (jobs, from) = (&self.config.jobs, &self.config.from);
+        let is_wanted = jobs.is_empty() || invite.job_name.is_some_and(|name| jobs.contains(&*name));
+        if is_wanted && (from.is_empty() || from.contains(&*invite.sender)) {
+            return true;
+        }
+        if self.seeking.met.passed_over.as_deref() != Some(&*invite.sender) {
+            self.seeking.met.passed_over = Some(invite.sender.to_string());
+        }
+        false
     }
 
     /// Makes this session the present one.

@@ -1,61 +1,16 @@
 //! Attributes and special entries of an archive: owners, all permission bits, extended attributes, further hard links,
 //! links that lead out, FIFOs and devices.
 
-use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
 use anyhow::bail;
-use carillon_wire::file::archive::{
-    ARCHIVE_MODE_MASK, Archive, Class, MAX_TABLE_BYTES, Special, SpecialKind,
-};
+use carillon_wire::file::archive::{MAX_TABLE_BYTES, Special, SpecialKind};
 
-use super::super::archive::{ACCESS_ACL, read_attributes};
 use super::super::skipped::SkipReason;
 use super::super::times;
 use super::{Entry, Kind, Manifest};
-
-/// Collects the table of an archive while a tree is listed.
-#[derive(Debug, Default)]
-pub(super) struct Collector {
-    table: Archive,
-    /// Classes that are in the table, by their contents.
-    classes: HashMap<Class, u32>,
-    /// Indices of files with several names, by device and inode.
-    files: HashMap<(u64, u64), u32>,
-    /// Buffer for attributes.
-    buffer: Vec<u8>,
-}
-
-impl Collector {
-    /// Index of the class of this entry.
-    fn class(&mut self, path: &Path, metadata: &Metadata) -> std::io::Result<u32> {
-        let attributes = match metadata.is_symlink() {
-            true => Vec::new(),
-            false => read_attributes(path, &mut self.buffer)?,
-        };
-        let (user, group, mode) = (metadata.uid(), metadata.gid(), metadata.mode() & ARCHIVE_MODE_MASK);
-        let class = Class { user, group, mode, attributes };
-        let next = self.table.classes.len() as u32;
-        Ok(*self.classes.entry(class).or_insert_with_key(|class| {
-            self.table.classes.push(class.clone());
-            next
-        }))
-    }
-
-    fn has_acl(&self, class: u32) -> bool {
-        let class = self.table.classes.get(class as usize);
-        class.is_some_and(|class| class.attributes.iter().any(|(name, _)| name == ACCESS_ACL))
-    }
-
-    fn run(&mut self, class: u32) {
-        match self.table.runs.last_mut() {
-            Some((entries, last)) if *last == class => *entries += 1,
-            _ => self.table.runs.push((1, class)),
-        }
-    }
-}
 
 impl Manifest {
     /// Adds an entry with its attributes. One with attributes that cannot be read is skipped; returns false for it.

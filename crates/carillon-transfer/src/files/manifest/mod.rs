@@ -2,6 +2,7 @@
 
 mod archive;
 mod check;
+mod collector;
 mod exclude;
 mod named;
 mod walk;
@@ -21,7 +22,8 @@ use carillon_wire::file::{ResumePoint, TransferId};
 use super::contents::Stamp;
 use super::feed::Feed;
 use super::names::{shown_name, shown_path};
-use super::signing::{Signing, SigningKey};
+use super::signing::Signing;
+use super::signing_keys::SigningKey;
 use super::skipped::{SkipReason, Skipped};
 use super::stdin::{Input, read_lines};
 use crate::LocalError;
@@ -44,7 +46,7 @@ pub struct Manifest {
     exclude: Exclude,
     excluded: u64,
     /// Attributes and special entries, and their table once everything is listed.
-    archive: Option<Box<archive::Collector>>,
+    archive: Option<Box<collector::Collector>>,
     table: Option<Vec<u8>>,
     /// Input of the stream.
     input: Mutex<Input>,
