@@ -91,14 +91,14 @@ fn machine_session_sender(bytes: &[u8], entries: &[&'static ProtocolEntry]) {
         _ => Gather::Wait(span(&mut input)),
     };
     if entry.helpers != Helpers::None {
-        config.helping = match input.below(4) {
+        config.helpers.wanted = match input.below(4) {
             0 => HelperSelection::Nobody,
             1 => HelperSelection::Names(names(&["h", "a"])),
             count => HelperSelection::Count(count),
         };
-        config.fanout = (input.byte() & 1 == 1).then(|| input.below(3));
+        config.helpers.fanout = (input.byte() & 1 == 1).then(|| input.below(3));
     }
-    config.gather_limit = (input.byte() & 3 == 1).then(|| span(&mut input));
+    config.limits.limit = (input.byte() & 3 == 1).then(|| span(&mut input));
     if input.byte() & 3 == 1 {
         config.heartbeat = span(&mut input);
     }
@@ -107,7 +107,7 @@ fn machine_session_sender(bytes: &[u8], entries: &[&'static ProtocolEntry]) {
     }
     config.max_members = input.pick(&[4096, 1, 2, 0]);
     config.max_payload = input.pick(&[100, 8, 0, u32::MAX]);
-    config.bit_rate = bit_rate(&mut input);
+    config.network.bit_rate = bit_rate(&mut input);
     let window = config.config.iter().find(|(name, _)| *name == "window");
     let window = window.map_or(1, |_| config.config.count("window") as usize);
     let Ok(session) = SenderSession::new(config, Seeds::new(1)) else { return };
@@ -136,7 +136,7 @@ fn machine_session_receiver(bytes: &[u8], entries: &'static [&'static ProtocolEn
     if flags & 4 == 4 {
         config.receive_buffer = input.pick(&[100, 0, u32::MAX]);
     }
-    config.bit_rate = bit_rate(&mut input);
+    config.network.bit_rate = bit_rate(&mut input);
     let rules = Rules {
         transmits: if entry.delivery.confirmed { 8 } else { LARGE_GROUP },
         deliveries: None,

@@ -115,7 +115,7 @@ pub struct Endpoint {
     pub(crate) copying: Copying,
 }
 
-/// What the sockets of an endpoint can do.
+/// Limits of the sockets of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Limits {
     /// Bytes of the largest datagram, with its seal.

@@ -216,7 +216,7 @@ impl JoinOptions {
     ) -> Result<JoinRun<O>, Error> {
         let mut config = participant::config(name, MemberRole::Offers, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
-        config.bit_rate = self.rate.unwrap_or(config.bit_rate);
+        config.network.bit_rate = self.rate.unwrap_or(config.network.bit_rate);
         config.attached = attached(None, &self.attached)?;
         let publisher = Publisher::new(&self.monitor, "joined_sender", name);
         let participant =
@@ -253,7 +253,7 @@ impl<O: Observer> Run for JoinRun<O> {
         }
         self.participant.publish(|participant, now, publisher, snapshot| {
             let outgoing = participant.driver.application().outgoing();
-            snapshot.size = outgoing.and_then(|outgoing| outgoing.manifest().bytes());
+            snapshot.amounts.size = outgoing.and_then(|outgoing| outgoing.manifest().bytes());
             let is_running = participant.phase == ReceiverPhase::Running;
             publisher.progress(now, snapshot, outgoing.map_or(0, Outgoing::bytes), is_running);
         });

@@ -159,7 +159,8 @@ pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{
-    Arrived, Exclude, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, VerifyingKey,
+    Arrived, Exclude, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, Trust,
+    VerifyingKey,
 };
 pub use follow::{Follower, NetworkChange};
 pub use handle::{Blocking, Events, Handle};
@@ -167,10 +168,12 @@ pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
 pub use limits::ATTACHED_MAX_LEN;
 pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, DEFAULT_UNICAST_RATE, Network};
-pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
+pub use receive::{
+    FileOptions, ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to,
+};
 pub use report::{
-    Deleted, HelpReport, HelperReport, JoinReport, Outcome, Preview, PreviewedReceiver, ReceiveReport,
-    ReceiverReport, SendReport, SenderReport, UnservedReport,
+    Deleted, HelpReport, HelperReport, JoinReport, Omissions, Outcome, Preview, PreviewedReceiver,
+    ReceiveReport, ReceiverReport, SendReport, SenderReport, SentCounts, UnservedReport,
 };
 pub use send::{
     DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group,

@@ -24,7 +24,7 @@ pub(crate) fn config(
     config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
     config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
     config.secret = Some(random()?);
-    config.addresses = endpoint.addresses(LOCAL_NODE);
+    config.network.addresses = endpoint.addresses(LOCAL_NODE);
     Ok(config)
 }
 

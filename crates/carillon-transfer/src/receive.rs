@@ -19,7 +19,7 @@ use carillon_proto::session::{
 use crate::end::End;
 use crate::files::{
     ARCHIVE_DEMAND, Accepted, DELETE_DEMAND, Finish, Incoming, Live, Messages, Output, Problem, SenderState,
-    Sink, Target, Trust, VerifyingKey,
+    Sink, Target, Trust,
 };
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
@@ -81,8 +81,8 @@ pub struct ReceiveOptions {
     pub keep_seeking: bool,
     /// Names of the accepted senders; empty accepts any.
     pub from: BTreeSet<String>,
-    /// Reports each completed file as an event.
-    pub tell_files: bool,
+    /// Treatment of received files.
+    pub files: FileOptions,
     /// Bytes that the sender's program receives with the name, at most 256.
     pub attached: Vec<u8>,
     /// Serves as a designated receiver, if the protocol has helpers and the sender permits it; otherwise only
@@ -90,24 +90,10 @@ pub struct ReceiveOptions {
     pub helps: bool,
     /// Receives snapshots of the receiver's state.
     pub monitor: Option<Monitor>,
-    /// Trusted signing keys; empty accepts unsigned transfers.
-    pub trust: Vec<VerifyingKey>,
-    /// File with the signing times of accepted transfers, for refusing older ones. Without one they are forgotten at
-    /// the end of the process.
-    pub history: Option<PathBuf>,
-    /// Accepts transfers that were signed before an accepted one.
-    pub allow_older: bool,
-    /// Function that is called when everything has arrived and is verified, before the sender learns of it. Its error
-    /// is that of the transfer. The sender waits a minute for it, with its default timeout.
-    pub finish: Option<Finish>,
-    /// Writes everything to the disk before the transfer counts as verified.
-    pub sync: bool,
-    /// Lets senders delete files of the directory that they do not have (`send --delete`).
-    pub allow_delete: bool,
+    /// Trusted signing keys, and the memory of accepted signatures.
+    pub trust: Trust,
     /// Names of the jobs to take part in (`send --job`); empty means any job, also one without a name.
     pub jobs: BTreeSet<String>,
-    /// Part of archives that is accepted (`send --archive`).
-    pub allow_archive: Accepted,
     /// Sends nothing, and accepts senders that do not wait for receivers
     /// ([`End::silent_receivers`](crate::End::silent_receivers)).
     pub one_way: bool,
@@ -119,24 +105,34 @@ pub struct ReceiveOptions {
     pub done: DoneJobs,
 }
 
+/// Treatment of received files.
+#[derive(Clone, Debug, Default)]
+pub struct FileOptions {
+    /// Reports each completed file as an event.
+    pub tell: bool,
+    /// Function that is called when everything has arrived and is verified, before the sender learns of it. Its error
+    /// is that of the transfer. The sender waits a minute for it, with its default timeout.
+    pub finish: Option<Finish>,
+    /// Writes everything to the disk before the transfer counts as verified.
+    pub sync: bool,
+    /// Lets senders delete files of the directory that they do not have (`send --delete`).
+    pub allow_delete: bool,
+    /// Part of archives that is accepted (`send --archive`).
+    pub allow_archive: Accepted,
+}
+
 impl Default for ReceiveOptions {
     fn default() -> Self {
         ReceiveOptions {
             timeout: Duration::from_secs(5),
             keep_seeking: false,
             from: BTreeSet::new(),
-            tell_files: false,
+            files: FileOptions::default(),
             attached: Vec::new(),
             helps: false,
             monitor: None,
-            trust: Vec::new(),
-            history: None,
-            allow_older: false,
-            finish: None,
-            sync: false,
-            allow_delete: false,
+            trust: Trust::default(),
             jobs: BTreeSet::new(),
-            allow_archive: Accepted::Nothing,
             one_way: false,
             returning: None,
             process: None,
@@ -154,7 +150,7 @@ impl End<ToReceive> {
     /// Receives in a thread of its own.
     #[must_use]
     pub fn start(mut self) -> Handle<ReceiveEvent, ReceiveReport> {
-        self.what.options.tell_files = true;
+        self.what.options.files.tell = true;
         spawn("carillon-receive", move |abort, teller| self.go(abort, teller))
     }
 
@@ -276,32 +272,30 @@ impl ReceiveOptions {
         config.silent = self.one_way;
         config.returning = self.returning.clone();
         let process = self.process.map_or_else(random, Ok)?;
-        (config.process, config.place) = (Some(process), sink.place(process));
-        config.done = self.done.clone();
-        let reached = sink.reached(!self.trust.is_empty());
+        (config.origin.process, config.origin.place) = (Some(process), sink.place(process));
+        config.origin.done = self.done.clone();
+        let reached = sink.reached(!self.trust.keys.is_empty());
         config.list = sink.list().filter(|_| !self.one_way);
-        sink.permit_deleting(self.allow_delete);
-        sink.accept_archives(self.allow_archive);
-        sink.sync_at_end(self.sync);
+        sink.permit_deleting(self.files.allow_delete);
+        sink.accept_archives(self.files.allow_archive);
+        sink.sync_at_end(self.files.sync);
         let is_directory = matches!(sink, Sink::Files(Target::Directory(_)));
-        let deletes = self.allow_delete && is_directory;
-        let archives = self.allow_archive != Accepted::Nothing && is_directory;
+        let deletes = self.files.allow_delete && is_directory;
+        let archives = self.files.allow_archive != Accepted::Nothing && is_directory;
         config.demands = vec![
             Demand { name: DELETE_DEMAND, refusal: (!deletes).then_some(NO_DELETING) },
             Demand { name: ARCHIVE_DEMAND, refusal: (!archives).then_some(NO_ARCHIVES) },
         ];
-        config.resumes = reached.is_some();
+        config.origin.resumes = reached.is_some();
         config.attached = attached(reached, &self.attached)?;
         let is_live = matches!(sink, Sink::Live(_));
         // Where only signed data is accepted, unsigned data is not written.
-        config.overhears = matches!(sink, Sink::Files(Target::Directory(_))) && self.trust.is_empty();
+        config.overhears = matches!(sink, Sink::Files(Target::Directory(_))) && self.trust.keys.is_empty();
         let group = endpoint.group();
         let mut incoming = Incoming::new(sink, endpoint.waker());
-        let (keys, history) = (self.trust.clone(), self.history.clone());
-        let trust = Trust { keys, history, allow_older: self.allow_older };
-        trust.check()?;
-        incoming = incoming.trust(trust, group).finishing(self.finish.clone());
-        if self.tell_files {
+        self.trust.check()?;
+        incoming = incoming.trust(self.trust.clone(), group).finishing(self.files.finish.clone());
+        if self.files.tell {
             incoming = incoming.keep_completed();
         }
         let publisher = Publisher::new(&self.monitor, "receiver", name);
@@ -494,7 +488,7 @@ fn complete<O: Observer>(
         files: sender.files.into(),
     };
     snapshot.senders = incoming.senders().map(sender).collect();
-    snapshot.size = incoming.total();
+    snapshot.amounts.size = incoming.total();
     snapshot.serves = session.has_tree().then(|| participant.served());
     publisher.progress(now, snapshot, incoming.bytes(), participant.phase == ReceiverPhase::Running);
     // A receiver that found no session has not failed, and one with a taken name tries again.

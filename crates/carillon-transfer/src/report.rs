@@ -27,12 +27,8 @@ pub struct SendReport {
     pub time: Duration,
     /// Goodput in bit/s over the time of the slowest verified receiver; 0 if none is verified.
     pub goodput: f64,
-    /// Data packets that were sent again.
-    pub repairs: u64,
-    /// Datagrams sent.
-    pub datagrams_sent: u64,
-    /// Bytes of all datagrams sent.
-    pub bytes_sent: u64,
+    /// Packets and datagrams that were sent.
+    pub sent: SentCounts,
     /// Admitted members except pure helpers, and each receiver that was expected by name and did not join.
     pub receivers: Vec<ReceiverReport>,
     /// Members that only help.
@@ -45,14 +41,8 @@ pub struct SendReport {
     pub more_missing: u64,
     /// Other senders on the group: names and addresses.
     pub rivals: Vec<(String, Option<SocketAddr>)>,
-    /// Files that were not delivered because they changed or could not be read, a line each.
-    pub withdrawn: Vec<String>,
-    /// Entries of directories that were not sent.
-    pub skipped: Vec<Skipped>,
-    /// Number of entries that patterns left out.
-    pub excluded: u64,
-    /// Links that lead out of the tree and were followed, with their targets.
-    pub followed_out: Vec<(PathBuf, PathBuf)>,
+    /// Entries that were not sent as they were listed.
+    pub omitted: Omissions,
     /// Reason why the whole transfer failed, if it did.
     pub failure: Option<String>,
     /// True if the protocol waits for its receivers.
@@ -63,6 +53,30 @@ pub struct SendReport {
     pub sessions: u32,
     /// Receivers that could not say what they have, so that an update sent everything.
     pub unable: Vec<String>,
+}
+
+/// Packets and datagrams that a sender has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentCounts {
+    /// Data packets that were sent again.
+    pub repairs: u64,
+    /// Datagrams sent.
+    pub datagrams_sent: u64,
+    /// Bytes of all datagrams sent.
+    pub bytes_sent: u64,
+}
+
+/// Entries that a transfer omits, and links that it follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Omissions {
+    /// Files that were not delivered because they changed or could not be read, a line each.
+    pub withdrawn: Vec<String>,
+    /// Entries of directories that were not sent.
+    pub skipped: Vec<Skipped>,
+    /// Number of entries that patterns left out.
+    pub excluded: u64,
+    /// Links that lead out of the tree and were followed, with their targets.
+    pub followed_out: Vec<(PathBuf, PathBuf)>,
 }
 
 impl SendReport {
@@ -79,10 +93,10 @@ impl SendReport {
     /// Merges the report of a catch-up session that began `offset` later. For each receiver the later result counts.
     pub(crate) fn followed_by(mut self, later: SendReport, offset: Duration) -> SendReport {
         self.sessions += later.sessions;
-        self.repairs += later.repairs;
+        self.sent.repairs += later.sent.repairs;
         // The counters of the sockets run on across sessions.
-        self.datagrams_sent = later.datagrams_sent;
-        self.bytes_sent = later.bytes_sent;
+        self.sent.datagrams_sent = later.sent.datagrams_sent;
+        self.sent.bytes_sent = later.sent.bytes_sent;
         if later.receivers.is_empty() {
             // The catch-up session had no receivers.
             return self;
@@ -90,9 +104,9 @@ impl SendReport {
         self.bytes = self.bytes.max(later.bytes);
         self.time = self.time.max(offset + later.time);
         self.failure = later.failure;
-        self.withdrawn.extend(later.withdrawn);
-        self.withdrawn.sort();
-        self.withdrawn.dedup();
+        self.omitted.withdrawn.extend(later.omitted.withdrawn);
+        self.omitted.withdrawn.sort();
+        self.omitted.withdrawn.dedup();
         for mut one in later.receivers {
             one.time = one.time.map(|time| offset + time);
             match self.receivers.iter_mut().find(|before| before.name == one.name) {
@@ -135,8 +149,8 @@ impl SendReport {
     /// be silent.
     pub fn is_success(&self) -> bool {
         let verified = self.verified();
-        self.withdrawn.is_empty()
-            && self.skipped.iter().all(|skipped| skipped.reason.is_wanted())
+        self.omitted.withdrawn.is_empty()
+            && self.omitted.skipped.iter().all(|skipped| skipped.reason.is_wanted())
             && self.failure.is_none()
             && (verified > 0 || self.silent)
             && verified == self.receivers.len()

@@ -311,7 +311,7 @@ impl Args {
             return print_json(&json!({
                 "event": "row", "protocol": self.protocol, "receivers": receivers, "run": run, "buffer": size.0,
                 "bytes": bytes, "milliseconds": time * 1e3, "megabits_per_second": rate / 1e6, "calls": calls,
-                "milliseconds_per_call": time * 1e3 / calls.max(1) as f64, "repairs": report.repairs,
+                "milliseconds_per_call": time * 1e3 / calls.max(1) as f64, "repairs": report.sent.repairs,
             }));
         }
         if self.latency.is_none() {

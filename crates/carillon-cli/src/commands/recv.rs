@@ -10,7 +10,8 @@ use carillon_transfer::files::{Accepted, Live, Output, Problem, Sink, Target, sh
 use carillon_transfer::plain::Framing;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{
-    Bound, Finish, Follower, Network, NetworkChange, ReceiveOptions, ReceiveRun, VerifyingKey,
+    Bound, FileOptions, Finish, Follower, Network, NetworkChange, ReceiveOptions, ReceiveRun, Trust,
+    VerifyingKey,
 };
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
@@ -200,16 +201,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         timeout: args.timeout.unwrap_or(TIMEOUT),
         keep_seeking: args.keep_going,
         from: senders.names,
-        tell_files: args.network.json || args.keep_going,
+        files: FileOptions {
+            tell: args.network.json || args.keep_going,
+            finish: exec.clone().map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
+            sync: args.sync,
+            allow_delete: args.allow_delete,
+            allow_archive: args.allow_archive.unwrap_or_default(),
+        },
         helps: args.helps,
-        trust: args.trust.clone(),
-        history,
-        allow_older: args.allow_older,
-        allow_delete: args.allow_delete,
+        trust: Trust { keys: args.trust.clone(), history, allow_older: args.allow_older },
         jobs: args.job.iter().cloned().collect(),
-        allow_archive: args.allow_archive.unwrap_or_default(),
-        sync: args.sync,
-        finish: exec.clone().map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
         one_way: args.one_way,
         process: Some(getrandom::u64().map_err(|_| anyhow!("the system gives no random numbers"))?),
         ..ReceiveOptions::default()

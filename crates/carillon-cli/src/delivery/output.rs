@@ -45,7 +45,8 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
 pub fn seal_drops_json(endpoint: &Endpoint) -> serde_json::Value {
     endpoint
         .stats()
-        .seal_drops()
+        .seal
+        .drops()
         .into_iter()
         .map(|(name, count)| (name.to_owned(), serde_json::Value::from(count)))
         .collect()

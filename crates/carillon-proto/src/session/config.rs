@@ -16,7 +16,7 @@ use super::demands;
 use super::job::JobId;
 use super::ledger::Ledger;
 
-pub use receiver::ReceiverSessionConfig;
+pub use receiver::{ReceiverOrigin, ReceiverSessionConfig};
 
 /// Default of [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -54,14 +54,8 @@ pub struct SenderSessionConfig {
     pub config: Config,
     /// Condition that ends the gathering of receivers.
     pub gather: Gather,
-    /// Time after which gathering ends in any case. The session starts with the receivers that have joined, and is
-    /// aborted if there are none.
-    pub gather_limit: Option<Duration>,
-    /// Time from the first join until gathering ends with [`Gather::Count`] and [`Gather::Names`], with the receivers
-    /// that have joined by then.
-    pub gather_wait: Option<Duration>,
-    /// True if the session is aborted rather than started without a receiver or helper that it waits for.
-    pub all_or_nothing: bool,
+    /// Limits of gathering.
+    pub limits: GatherLimits,
     /// Interval between invitations: while gathering, and as a heartbeat afterwards.
     pub heartbeat: Duration,
     /// Silence timeout of a member. A member that is awaited and acknowledges nothing for this time is expelled too.
@@ -70,24 +64,8 @@ pub struct SenderSessionConfig {
     pub min_rate: Option<BitRate>,
     /// Treatment of stragglers.
     pub slow: Slow,
-    /// True if a catch-up session follows. Late receivers are then told to wait for it instead of being refused, and
-    /// so are expelled ones unless `slow` is [`Slow::Drop`].
-    pub further: bool,
-    /// Job that this session belongs to, drawn at random by the host. All sessions of the job have the same.
-    pub job: JobId,
-    /// Name of the job, by which receivers can choose it: 1 to 64 bytes.
-    pub job_name: Option<String>,
-    /// True if the application asks the members for their holdings before it sends.
-    pub asks: bool,
-    /// Names of the demands that receivers must permit ([`Demand`](super::Demand)); others decline the invitation.
-    pub demands: Vec<&'static str>,
-    /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
-    pub lanes: bool,
-    /// Earlier sessions of the job: its receivers, and members that may still report.
-    pub earlier: EarlierSessions,
-    /// Number of bytes that the application will offer, if it knows. Near the end the sender does not try whether a
-    /// member could receive faster than the others, since the trial would cost more than it could gain.
-    pub total_bytes: Option<u64>,
+    /// Job of the session, and its other sessions.
+    pub job: JobConfig,
     /// Maximum payload of a message in bytes.
     pub max_payload: u32,
     /// Sizes in bytes of the datagrams shown while gathering, longest first, for `max_payload`. The session uses the
@@ -99,17 +77,23 @@ pub struct SenderSessionConfig {
     /// Size in bytes of the datagrams of the catch-up session, for members that longer datagrams do not reach. None if
     /// datagrams cannot be shorter.
     pub fallback: Option<u16>,
-    /// Rate of the interface.
-    pub bit_rate: BitRate,
-    /// Bytes that the network adds to a datagram.
-    pub link_overhead: u32,
-    /// Network addresses of the nodes and the group, for protocols with addresses in their packets. The session's own
-    /// node is [`LOCAL_NODE`](super::LOCAL_NODE).
-    pub addresses: Addresses,
+    /// Properties of the network.
+    pub network: NetworkProperties,
     /// Maximum number of members.
     pub max_members: usize,
+    /// Helpers of the protocol among the members.
+    pub helpers: HelperOptions,
+    /// Host that a receiver of this name must have. Names that are not listed may have any.
+    pub hosts: BTreeMap<String, IpAddr>,
+    /// Maximum number of bytes of other nodes' messages that the protocol's machine may hold.
+    pub memory: usize,
+}
+
+/// Helpers of the protocol, and the tree that they make.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HelperOptions {
     /// Members that may join as helpers of the protocol. The session starts once they have joined.
-    pub helping: HelperSelection,
+    pub wanted: HelperSelection,
     /// Maximum number of helpers below the sender and below each helper. None puts all helpers below the sender.
     pub fanout: Option<usize>,
     /// True if each member turns to its nearest helper, by the round-trip times measured before the session runs.
@@ -119,10 +103,60 @@ pub struct SenderSessionConfig {
     pub under: BTreeMap<String, String>,
     /// True if routers of the protocol may help, which are no members. Any node that claims to be one is accepted.
     pub relays: bool,
-    /// Host that a receiver of this name must have. Names that are not listed may have any.
-    pub hosts: BTreeMap<String, IpAddr>,
-    /// Maximum number of bytes of other nodes' messages that the protocol's machine may hold.
-    pub memory: usize,
+}
+
+/// Properties of the network between the members of a session.
+#[derive(Clone, Debug)]
+pub struct NetworkProperties {
+    /// Rate of the interface.
+    pub bit_rate: BitRate,
+    /// Bytes that the network adds to a datagram.
+    pub link_overhead: u32,
+    /// Network addresses of the nodes and the group, for protocols with addresses in their packets. The session's own
+    /// node is [`LOCAL_NODE`](super::LOCAL_NODE).
+    pub addresses: Addresses,
+}
+
+impl Default for NetworkProperties {
+    fn default() -> Self {
+        NetworkProperties { bit_rate: BitRate::mbps(1000), link_overhead: 0, addresses: Addresses::default() }
+    }
+}
+
+/// Job that a session belongs to.
+#[derive(Clone, Debug, Default)]
+pub struct JobConfig {
+    /// Identity, drawn at random by the host. All sessions of the job have the same.
+    pub id: JobId,
+    /// Name of the job, by which receivers can choose it: 1 to 64 bytes.
+    pub name: Option<String>,
+    /// True if a catch-up session follows. Late receivers are then told to wait for it instead of being refused, and
+    /// so are expelled ones unless `slow` is [`Slow::Drop`].
+    pub further: bool,
+    /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
+    pub lanes: bool,
+    /// Earlier sessions of the job: its receivers, and members that may still report.
+    pub earlier: EarlierSessions,
+    /// True if the application asks the members for their holdings before it sends.
+    pub asks: bool,
+    /// Names of the demands that receivers must permit ([`Demand`](super::Demand)); others decline the invitation.
+    pub demands: Vec<&'static str>,
+    /// Number of bytes that the application will offer, if it knows. Near the end the sender does not try whether a
+    /// member could receive faster than the others, since the trial would cost more than it could gain.
+    pub total_bytes: Option<u64>,
+}
+
+/// Limits of gathering receivers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GatherLimits {
+    /// Time after which gathering ends in any case. The session starts with the receivers that have joined, and is
+    /// aborted if there are none.
+    pub limit: Option<Duration>,
+    /// Time from the first join until gathering ends with [`Gather::Count`] and [`Gather::Names`], with the receivers
+    /// that have joined by then.
+    pub wait: Option<Duration>,
+    /// True if the session is aborted rather than started without a receiver or helper that it waits for.
+    pub all_or_nothing: bool,
 }
 
 /// Applies settings that a protocol declares for itself.
@@ -160,34 +194,19 @@ impl SenderSessionConfig {
             protocol,
             config,
             gather: Gather::Count(1),
-            gather_limit: None,
-            gather_wait: None,
-            all_or_nothing: false,
             heartbeat: DEFAULT_HEARTBEAT,
             member_timeout: DEFAULT_MEMBER_TIMEOUT,
             min_rate: Some(DEFAULT_MIN_RATE),
             slow: Slow::Lane,
-            further: false,
-            job: JobId::default(),
-            asks: false,
-            job_name: None,
-            demands: Vec::new(),
-            lanes: false,
-            total_bytes: None,
-            earlier: EarlierSessions::default(),
             max_payload,
             sizes: Vec::new(),
             fallback: None,
-            bit_rate: BitRate::mbps(1000),
-            link_overhead: 0,
-            addresses: Addresses::default(),
             max_members: DEFAULT_MAX_MEMBERS,
-            helping: HelperSelection::Nobody,
-            fanout: None,
-            nearest: false,
-            under: BTreeMap::new(),
-            relays: false,
             hosts: BTreeMap::new(),
+            helpers: HelperOptions::default(),
+            network: NetworkProperties::default(),
+            job: JobConfig::default(),
+            limits: GatherLimits::default(),
             memory: DEFAULT_MEMORY,
         }
     }
@@ -233,7 +252,7 @@ impl SenderSessionConfig {
 
     /// Returns true if routers may help, which are no members and send to them.
     pub(super) fn lets_relays_in(&self) -> bool {
-        self.relays && self.protocol.roles.contains(&Role::Relay)
+        self.helpers.relays && self.protocol.roles.contains(&Role::Relay)
     }
 
     /// Time for which a member, or all members, may make no progress while the sender waits.
@@ -262,7 +281,7 @@ impl SenderSessionConfig {
         if Name::new(&self.name).is_none() {
             return conflict(format!("the sender's name {:?} is not {NAME_RULE}", self.name));
         }
-        if let Some(name) = self.job_name.as_deref().filter(|name| Name::new(name).is_none()) {
+        if let Some(name) = self.job.name.as_deref().filter(|name| Name::new(name).is_none()) {
             return conflict(format!("the job's name {name:?} is not {NAME_RULE}"));
         }
         if Name::new(self.protocol.name).is_none() {
@@ -276,7 +295,7 @@ impl SenderSessionConfig {
                 "the heartbeat, the members' timeout and their number are above zero".to_owned(),
             );
         }
-        if self.gather_limit.is_some_and(|limit| limit.is_zero()) || self.max_payload == 0 {
+        if self.limits.limit.is_some_and(|limit| limit.is_zero()) || self.max_payload == 0 {
             return conflict("the limit of gathering and the largest payload are above zero".to_owned());
         }
         // Invitations state the first size as the longest and the last as the shortest. Each must have room for a
@@ -296,7 +315,7 @@ impl SenderSessionConfig {
             parameter.map_or(name, Parameter::name_on_the_wire)
         };
         let own = self.config.iter().map(|(key, value)| (name(key).to_owned(), value.to_string()));
-        let settings = Settings::encode(own.chain(demands::settings(&self.demands)));
+        let settings = Settings::encode(own.chain(demands::settings(&self.job.demands)));
         if Settings::new(&settings).is_none() {
             return conflict(format!("the settings do not fit into {} bytes", Settings::MAX_LEN));
         }
@@ -325,7 +344,7 @@ impl SenderSessionConfig {
             }
             // A limit within the waiting time would leave one of the two without effect.
             Gather::Wait(wait) | Gather::Silent(wait)
-                if self.gather_limit.is_some_and(|limit| limit <= *wait) =>
+                if self.limits.limit.is_some_and(|limit| limit <= *wait) =>
             {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
             }
@@ -347,8 +366,8 @@ impl SenderSessionConfig {
     }
 
     fn check_helpers(&self) -> Result<(), ConfigError> {
-        let (name, count) = (self.protocol.name, self.helping.count());
-        let wrong = match (self.protocol.helpers, &self.helping, &self.gather) {
+        let (name, count) = (self.protocol.name, self.helpers.wanted.count());
+        let wrong = match (self.protocol.helpers, &self.helpers.wanted, &self.gather) {
             (Helpers::None, _, _) if count > 0 => Some(format!("the protocol \"{name}\" has no helpers")),
             (Helpers::Required(least), _, _) if !self.protocol.helpers.allow(count) => {
                 Some(format!("the protocol \"{name}\" needs {least} helpers at least"))
@@ -375,20 +394,20 @@ impl SenderSessionConfig {
 impl SenderSessionConfig {
     /// Error in the assignment of members to helpers, if any.
     fn placement_error(&self) -> Option<String> {
-        for (child, helper) in &self.under {
+        for (child, helper) in &self.helpers.under {
             // A name that no helper may have would leave the member without its configured place.
-            if !self.helping.allows(helper) {
+            if !self.helpers.wanted.allows(helper) {
                 return Some(format!(
                     "{child:?} is to turn to {helper:?}, which is not expected as a helper"
                 ));
             }
             // Follow the parents upwards. A path without a cycle has at most as many links as the map has entries.
             let mut at = helper;
-            for _ in 0..self.under.len() {
+            for _ in 0..self.helpers.under.len() {
                 if at == child {
                     return Some(format!("the helper {child:?} turns to itself by way of others"));
                 }
-                let Some(next) = self.under.get(at) else { break };
+                let Some(next) = self.helpers.under.get(at) else { break };
                 at = next;
             }
         }
@@ -459,9 +478,10 @@ impl FromStr for Slow {
 }
 
 /// Members that may join as helpers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HelperSelection {
     /// No helpers.
+    #[default]
     Nobody,
     /// This number of helpers with any names.
     Count(usize),

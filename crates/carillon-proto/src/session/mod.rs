@@ -33,8 +33,8 @@ use carillon_core::{NodeId, ObservedState, States};
 pub use carillon_wire::session::{HoldingsPart, ListId, MemberRole, RefuseReason};
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
-    DEFAULT_SILENCE, EarlierSessions, Gather, HelperSelection, MAX_ATTACHED, ReceiverSessionConfig,
-    SenderSessionConfig, Slow,
+    DEFAULT_SILENCE, EarlierSessions, Gather, GatherLimits, HelperOptions, HelperSelection, JobConfig,
+    MAX_ATTACHED, NetworkProperties, ReceiverOrigin, ReceiverSessionConfig, SenderSessionConfig, Slow,
 };
 pub use demands::Demand;
 pub use job::{DoneJobs, JobId};

@@ -7,7 +7,7 @@ use carillon_core::{Duration, HostValue, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_testkit::{DeliveryGuarantee, chosen, is_long_tier, protocol_tests};
 
-use super::network::{Cell, Fault, Outcome};
+use super::cell::{Cell, Fault, Outcome};
 use super::{line, run};
 
 /// Loss and number of receivers, with a delay of 10 ms each way.

@@ -6,6 +6,7 @@
 //! one, as printed by a failure. `CARILLON_SET` adds settings, such as `window=8,feedback=ack`, and `CARILLON_BYTES`
 //! sets the file size. `--nocapture` prints the cost of each cell.
 
+mod cell;
 mod long;
 mod network;
 mod silence;
@@ -19,7 +20,8 @@ use carillon_core::{Duration, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_testkit::{chosen, chosen_name, is_long_tier, seeds, variable};
 
-use network::{Cell, Fault, Outcome, World};
+use cell::{Cell, Fault, Outcome};
+use network::World;
 
 const LOSSES: [f64; 4] = [0.0, 0.01, 0.05, 0.2];
 const RECEIVERS: [usize; 3] = [1, 4, 16];

@@ -8,113 +8,36 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use carillon_core::{
     AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, GroupId, Host, Machine, NodeId,
-    NumberedAddresses, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds,
-    Sender as _, Time, Transmit, drain,
+    NumberedAddresses, OfferError, PortId, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time,
+    Transmit, drain,
 };
 use carillon_proto::session::{
     Gather, HelperSelection, LOCAL_NODE, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_testkit::{Forgery, protocol_tests};
+use carillon_testkit::protocol_tests;
 
-/// Delivery to run: protocol, network, file and fault.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    pub protocol: &'static ProtocolEntry,
-    /// Loss probability at each of the two ports on a path.
-    pub loss: f64,
-    pub receivers: usize,
-    /// Delay in one direction.
-    pub delay: Duration,
-    pub bytes: usize,
-    pub seed: u64,
-    /// Settings beyond the delivery settings.
-    pub settings: Vec<(String, String)>,
-    /// Rate of the sender in bit/s; `None` for the interface's rate.
-    pub rate: Option<u64>,
-    /// Fault of the last receiver, or of the node that the fault names.
-    pub fault: Fault,
-    /// True if the fault starts when the last receiver has a quarter of the messages, instead of when a quarter was
-    /// offered.
-    pub midway: bool,
-    /// Number of helpers, in a chain; receivers report to the last one.
-    pub helpers: usize,
-}
-
-/// Fault, of the last receiver unless stated otherwise, after a quarter of the messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fault {
-    #[default]
-    None,
-    /// The receiver crashes.
-    Kill,
-    /// The receiver stands still once for this time.
-    Freeze(Duration),
-    /// The receiver stands still repeatedly for this time.
-    Trickle(Duration),
-    /// The receiver leaves.
-    Leave,
-    /// The receiver leaves after it has reported everything verified.
-    LeaveVerified,
-    /// The receiver forges its feedback from the start.
-    Forgery(Forgery),
-    /// The helper with this index crashes.
-    KillHelper(usize),
-    /// The helper with this index and the last receiver crash.
-    KillBoth(usize),
-    /// A further receiver starts at that time.
-    Late,
-}
-
-/// Result of a delivery.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Number of verified members.
-    pub verified: usize,
-    /// Time from the first message to the end of the session.
-    pub time: Duration,
-    /// Bytes sent by the sender, including frame overhead.
-    pub sent: u64,
-    /// Bytes sent by all other nodes, including frame overhead.
-    pub returned: u64,
-    /// Number of repairs.
-    pub repairs: u64,
-    /// Number of repairs that the sender attributes to each member.
-    pub rows: Vec<u64>,
-    /// Events and details printed on a failure.
-    #[allow(dead_code, reason = "printed with the rest")]
-    pub notes: Vec<String>,
-    /// True if the session ended.
-    pub over: bool,
-    pub messages: u64,
-    /// Time from the fault to the last expulsion.
-    pub expelled_after: Option<Duration>,
-    /// Time from the fault to the end of the run.
-    pub ended: Option<Duration>,
-    /// Time from the fault to the sender's end.
-    pub closed: Option<Duration>,
-    /// Time from the fault until all other receivers were complete.
-    pub others: Option<Duration>,
-    /// Outcome of the last receiver, and the time that the sender waited for it.
-    pub last: Option<(MemberOutcome, Duration)>,
-    /// Number of messages of each receiver, and whether the sender counts it as verified.
-    pub got: Vec<(u64, bool)>,
-    /// Unserved receivers, with reasons.
-    pub unserved: Vec<String>,
-}
+use super::cell::{Cell, Fault, Outcome};
 
 /// Payload of the largest UDP datagram in a frame of 1500 bytes.
 const DATAGRAM: u32 = 1472;
+
 const FRAME_OVERHEAD: u64 = 28 + 18;
+
 /// Maximum number of datagrams buffered for a frozen node.
 const MAX_HELD_DATAGRAMS: usize = 4096;
+
 /// Time that a trickling node is awake between freezes.
 const AWAKE_TIME: Duration = Duration::from_millis(5);
+
 /// Nanoseconds per byte at 1 Gbit/s.
 const NANOS_PER_BYTE: u64 = 8;
+
 /// Window of `carillon send` in datagrams: 2 MiB.
 const WINDOW_DATAGRAMS: u64 = (2 << 20) / DATAGRAM as u64;
+
 const GROUP: GroupId = GroupId(0);
+
 const SENDER: NodeId = NodeId(0);
 
 /// Address book like that of the UDP driver, in which the node itself has an address.
@@ -248,10 +171,10 @@ impl World {
         }
         config.gather = Gather::Count(cell.receivers);
         if cell.helpers > 0 {
-            (config.helping, config.fanout) = (HelperSelection::Count(cell.helpers), Some(1));
+            (config.helpers.wanted, config.helpers.fanout) = (HelperSelection::Count(cell.helpers), Some(1));
         }
-        config.bit_rate = cell.rate.and_then(BitRate::new).unwrap_or(config.bit_rate);
-        config.addresses = Addresses::new(Book(SENDER));
+        config.network.bit_rate = cell.rate.and_then(BitRate::new).unwrap_or(config.network.bit_rate);
+        config.network.addresses = Addresses::new(Book(SENDER));
         config.max_payload = config.payload_in(DATAGRAM as usize);
         let payload = config.max_payload as usize;
         let sender = SenderSession::new(config, seeds.node(SENDER)).expect("a session");
@@ -264,7 +187,7 @@ impl World {
             if index > cell.receivers && index <= cell.receivers + cell.helpers {
                 config.part = MemberRole::Helps;
             }
-            config.addresses = Addresses::new(Book(node));
+            config.network.addresses = Addresses::new(Book(node));
             nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
         }
         nodes.iter_mut().for_each(|node| node.machine().start(Time::ZERO));

@@ -6,7 +6,8 @@ use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
 use carillon_testkit::{is_long_tier, sampling_step};
 
-use super::network::{Cell, Fault, Outcome, World};
+use super::cell::{Cell, Fault, Outcome};
+use super::network::World;
 
 const MBIT: u64 = 1_000_000;
 const RATES: [Option<u64>; 4] = [Some(5 * MBIT), Some(20 * MBIT), Some(100 * MBIT), None];

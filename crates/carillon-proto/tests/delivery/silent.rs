@@ -7,7 +7,8 @@ use carillon_core::{
 };
 use carillon_proto::REGISTRY;
 
-use super::network::{Cell, Fault, World};
+use super::cell::{Cell, Fault};
+use super::network::World;
 
 /// Machine that drops its events.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
 use carillon_testkit::{DeliveryGuarantee, Forgery, chosen, is_long_tier, protocol_tests, seeds};
 
-use super::network::{Cell, Fault, Outcome, World};
+use super::cell::{Cell, Fault, Outcome};
+use super::network::World;
 
 const RECEIVERS: usize = 3;
 const HELPERS: usize = 2;

@@ -31,7 +31,7 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 fn config(receivers: usize, slow: Slow) -> SenderSessionConfig {
     let mut config = sender_config(Gather::Count(receivers));
     config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");
-    (config.further, config.slow) = (true, slow);
+    (config.job.further, config.slow) = (true, slow);
     // As large as messages of a real network.
     config.max_payload = 1400;
     config
@@ -48,7 +48,8 @@ fn world(names: &[&str], slow: Slow, messages: u64) -> World {
 /// The session that follows, for these.
 fn follow(world: &mut World, awaited: &[&str], only: Option<&[&str]>, former: EarlierSessions) {
     let gather = Gather::Again { awaited: set(awaited), only: only.map(set), settle: Duration::from_secs(1) };
-    let next = SenderSessionConfig { association: NEXT, earlier: former, ..config(1, Slow::Lane) };
+    let mut next = SenderSessionConfig { association: NEXT, ..config(1, Slow::Lane) };
+    next.job.earlier = former;
     let mut session = SenderSession::new(SenderSessionConfig { gather, ..next }, Seeds::new(2).node(SENDER))
         .expect("the settings are good");
     session.start(world.now);
@@ -142,7 +143,7 @@ fn nobody_but_the_sender_of_that_session_is_overheard() {
 fn damaged_receiver_is_served_by_catch_up_session() {
     for further in [true, false] {
         let mut config = config(2, Slow::Lane);
-        config.further = further;
+        config.job.further = further;
         let mut world = World::new(sender_with(config), 300);
         for name in ["a", "b"] {
             world.join(receiver(name));
@@ -181,7 +182,7 @@ fn straggler_is_set_aside_only_with_catch_up_session() {
         (Slow::Drop, true, false),
     ] {
         let mut settings = config(3, slow);
-        settings.further = further;
+        settings.job.further = further;
         let mut world = World::new(sender_with(settings), 1000);
         for name in ["a", "b", "c"] {
             world.join(receiver(name));
@@ -467,7 +468,8 @@ fn restarted_sender_is_followed_once_old_one_is_gone() {
         config.member_timeout = Duration::from_secs(60);
         config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");
         let mut world = World::new(sender_with(config), 100_000);
-        let config = ReceiverSessionConfig { addresses: Addresses::new(OneHost), ..receiver_config("a") };
+        let mut config = receiver_config("a");
+        config.network.addresses = Addresses::new(OneHost);
         world.join(ReceiverSession::new(config, Seeds::new(1).part("a")));
         let bytes = next_invitation(name);
         world.lose = Box::new(move |now, _, _, _| match deaf {

@@ -78,7 +78,9 @@ fn ghosts_take_no_place_and_leave_nothing_behind() {
 
 #[test]
 fn a_late_ghost_causes_no_further_session() {
-    let mut machine = sender_with(SenderSessionConfig { further: true, ..sender_config(Gather::Count(1)) });
+    let mut config = sender_config(Gather::Count(1));
+    config.job.further = true;
+    let mut machine = sender_with(config);
     give(&mut machine, ms(1), NodeId(1), &join(1, "r1", None));
     wake(&mut machine, ms(500));
     assert_ne!(machine.phase(), SenderPhase::Gathering);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use carillon_core::{ConfigError, Duration, NodeId, Seeds, Sender as _};
 use carillon_proto::session::{
-    Gather, HelperSelection, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    Gather, HelperOptions, HelperSelection, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_testkit::TREE;
@@ -18,7 +18,8 @@ use super::harness::*;
 
 fn config(gather: Gather, helping: HelperSelection) -> SenderSessionConfig {
     let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, &TREE, 100);
-    SenderSessionConfig { gather, helping, fanout: Some(1), ..config }
+    let helpers = HelperOptions { wanted: helping, fanout: Some(1), ..HelperOptions::default() };
+    SenderSessionConfig { gather, helpers, ..config }
 }
 
 fn helper(name: &str) -> ReceiverSession {
@@ -206,7 +207,7 @@ fn a_receiver_that_dies_takes_no_helper_along() {
 fn who_has_lost_its_helper_is_not_slow_for_it() {
     let mut settings = config(Gather::Count(3), HelperSelection::Count(1));
     settings.config.set(TREE.parameters, "limit", "1000000").expect("a setting");
-    (settings.further, settings.slow, settings.max_payload) = (true, Slow::Lane, 1400);
+    (settings.job.further, settings.slow, settings.max_payload) = (true, Slow::Lane, 1400);
     let timeout = settings.member_timeout;
     let mut world = World::new(sender_with(settings), 1000);
     ["a", "b", "c"].into_iter().for_each(|name| _ = world.join(receiver(name)));
@@ -277,7 +278,8 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         Err(ConfigError::Conflict(text)) => text,
         other => panic!("{other:?}"),
     };
-    let none = SenderSessionConfig { helping: HelperSelection::Count(1), ..sender_config(Gather::Count(1)) };
+    let mut none = sender_config(Gather::Count(1));
+    none.helpers.wanted = HelperSelection::Count(1);
     assert_eq!(refused(none), "the protocol \"repeat\" has no helpers");
     assert_eq!(
         refused(config(Gather::Names(names(&["a"])), HelperSelection::Count(1))),

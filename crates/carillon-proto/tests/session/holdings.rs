@@ -2,8 +2,8 @@
 
 use carillon_core::{Dest, Duration, NodeId, Seeds};
 use carillon_proto::session::{
-    Gather, HoldingsPart, ListId, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession,
-    SenderSessionConfig,
+    Gather, HoldingsPart, JobConfig, ListId, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    SenderSession, SenderSessionConfig,
 };
 use carillon_wire::session::{
     Attachment, Body, DatagramSizes, Invite, MemberRole, Name, Nonce, Packet, Settings, State, Text,
@@ -44,7 +44,8 @@ fn part(nonce: u64, question: u32, total: u32, offset: u32, part: &[u8]) -> Vec<
 /// A sender that asks, with members 1 (answers) and 2 (does not), running.
 fn asking() -> SenderSession {
     let config = sender_config(Gather::Count(2));
-    let mut sender = sender_with(SenderSessionConfig { asks: true, ..config });
+    let mut sender =
+        sender_with(SenderSessionConfig { job: JobConfig { asks: true, ..config.job.clone() }, ..config });
     give(&mut sender, ms(1), NodeId(1), &join(11, "a", Some(LIST)));
     give(&mut sender, ms(1), NodeId(2), &join(12, "b", None));
     sender

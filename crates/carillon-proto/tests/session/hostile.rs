@@ -216,7 +216,7 @@ fn foreign_or_early_reports_are_ignored() {
 fn where_routers_help_strangers_may_ask_and_no_more() {
     let lms = carillon_proto::find("lms").unwrap();
     let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, lms, 100);
-    config.relays = true;
+    config.helpers.relays = true;
     let mut machine = SenderSession::new(config, Seeds::new(1)).unwrap();
     machine.start(ms(0));
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
@@ -334,7 +334,7 @@ fn settings_that_make_no_sense_are_refused_at_construction() {
     assert!(bad(sender_config(Gather::Names(["a\nb".to_owned()].into()))).contains("a name is"));
     assert!(bad(sender_config(Gather::Count(5000))).contains("more than 4096"));
     let mut config = sender_config(Gather::Wait(Duration::from_secs(2)));
-    config.gather_limit = Some(Duration::from_secs(2));
+    config.limits.limit = Some(Duration::from_secs(2));
     assert!(bad(config).contains("its own limit"));
     let mut config = sender_config(Gather::Count(1));
     config.heartbeat = Duration::ZERO;

@@ -17,17 +17,19 @@ const JOB: JobId = JobId([7; 16]);
 fn config(gather: Gather) -> SenderSessionConfig {
     let mut config = sender_config(gather);
     config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");
-    (config.further, config.job) = (true, JOB);
+    (config.job.further, config.job.id) = (true, JOB);
     config
 }
 
 /// A receiver of this process, which keeps waiting for sessions.
 fn service(name: &str, process: u64) -> ReceiverSessionConfig {
-    ReceiverSessionConfig { process: Some(process), keep_seeking: true, ..receiver_config(name) }
+    let mut config = ReceiverSessionConfig { keep_seeking: true, ..receiver_config(name) };
+    config.origin.process = Some(process);
+    config
 }
 
 fn start(config: ReceiverSessionConfig) -> ReceiverSession {
-    let process = config.process.unwrap_or_default();
+    let process = config.origin.process.unwrap_or_default();
     ReceiverSession::new(config, Seeds::new(process))
 }
 
@@ -35,7 +37,8 @@ fn start(config: ReceiverSessionConfig) -> ReceiverSession {
 fn follow(world: &mut World, awaited: &[&str], former: EarlierSessions) {
     let awaited: BTreeSet<String> = awaited.iter().map(|&name| name.to_owned()).collect();
     let gather = Gather::Again { awaited, only: None, settle: Duration::from_secs(1) };
-    let next = SenderSessionConfig { association: AssociationId(8), earlier: former, ..config(gather) };
+    let mut next = SenderSessionConfig { association: AssociationId(8), ..config(gather) };
+    next.job.earlier = former;
     let mut session = SenderSession::new(next, Seeds::new(2)).expect("the settings are good");
     session.start(world.now);
     world.sender = session;
@@ -65,7 +68,9 @@ fn a_verified_service_does_not_join_the_job_again() {
     let (mut world, late) = verified_and_late();
     let done = world.peers[0].session.done_jobs().clone();
     assert_eq!(done.find(JOB, world_host(0)), Some(true));
-    let again = world.join(start(ReceiverSessionConfig { done, ..service("a", 1) }));
+    let mut config = service("a", 1);
+    config.origin.done = done;
+    let again = world.join(start(config));
     let former = world.sender.earlier();
     follow(&mut world, &["late"], former);
     run_to_end(&mut world);
@@ -127,7 +132,9 @@ fn a_verified_receiver_whose_reports_were_lost_says_so_later() {
     assert_eq!(done.find(JOB, world_host(0)), Some(false));
     world.lose = Box::new(|_, _, _, _| false);
     world.peers[0].dead = true;
-    let again = world.join(start(ReceiverSessionConfig { done, ..service("a", 1) }));
+    let mut config = service("a", 1);
+    config.origin.done = done;
+    let again = world.join(start(config));
     let former = world.sender.earlier();
     follow(&mut world, &["a"], former);
     let end = world.now + Duration::from_secs(3);

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use carillon_core::{Duration, NodeId, Seeds, Sender as _};
 use carillon_proto::session::{
-    Gather, HelperSelection, Member, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderSessionConfig,
+    Gather, HelperOptions, HelperSelection, Member, MemberOutcome, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderSessionConfig,
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
@@ -31,8 +31,11 @@ fn config() -> SenderSessionConfig {
     let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, &TREE, 100);
     SenderSessionConfig {
         gather: Gather::Count(4),
-        helping: HelperSelection::Count(3),
-        nearest: true,
+        helpers: HelperOptions {
+            wanted: HelperSelection::Count(3),
+            nearest: true,
+            ..HelperOptions::default()
+        },
         ..config
     }
 }
@@ -106,7 +109,9 @@ fn members_and_helpers_turn_to_nearest_helper() {
 
 #[test]
 fn without_the_switch_nobody_is_asked() {
-    let mut world = group(SenderSessionConfig { nearest: false, ..config() }, 20);
+    let mut config = config();
+    config.helpers.nearest = false;
+    let mut world = group(config, 20);
     world.run_until(ms(60_000), over);
     all_have(&world, &[1, 2, 3, 4], 20);
     let of_distances =
@@ -140,7 +145,9 @@ fn fanout_and_placement_are_respected() {
     }
     for (fanout, of_g) in [(None, "e"), (Some(1), "f")] {
         let under = [("d".to_owned(), "g".to_owned())].into();
-        let mut world = group(SenderSessionConfig { fanout, under, ..config() }, 20);
+        let mut config = config();
+        (config.helpers.fanout, config.helpers.under) = (fanout, under);
+        let mut world = group(config, 20);
         world.way = ways;
         world.run_until(ms(60_000), over);
         all_have(&world, &[1, 2, 3, 4], 20);

@@ -3,7 +3,7 @@
 
 use carillon_core::{AssociationId, Config, Duration, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{
-    EarlierSessions, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
+    EarlierSessions, Gather, JobConfig, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, RefuseReason, SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_proto::{REGISTRY, find};
@@ -45,7 +45,7 @@ fn settings(association: AssociationId, gather: Gather, slow: Slow) -> SenderSes
     let mut settings = sender_config(gather);
     (settings.config, settings.protocol) = (Config::defaults(carillon.parameters), carillon);
     (settings.association, settings.max_payload, settings.slow) = (association, 1400, slow);
-    (settings.further, settings.lanes) = (false, slow == Slow::Lane);
+    (settings.job.further, settings.job.lanes) = (false, slow == Slow::Lane);
     settings
 }
 
@@ -151,7 +151,8 @@ fn follow(world: &mut World, number: u32, slow: Slow) {
     let awaited = left.map(|(index, _)| index.to_string()).collect();
     let gather = Gather::Again { awaited, only: None, settle: Duration::from_secs(1) };
     let config = settings(AssociationId(100 + number), gather, slow);
-    let config = SenderSessionConfig { earlier: EarlierSessions::default(), ..config };
+    let job = JobConfig { earlier: EarlierSessions::default(), ..config.job };
+    let config = SenderSessionConfig { job, ..config };
     let seeds = Seeds::new(u64::from(number)).node(SENDER);
     let mut session = SenderSession::new(config, seeds).expect("the settings are good");
     session.start(world.now);

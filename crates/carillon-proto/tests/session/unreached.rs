@@ -30,7 +30,7 @@ fn settings(protocol: &str, gather: Gather, slow: Slow, fallback: Option<u16>) -
         settings.config.set(protocol.parameters, key, value).expect("a setting");
     });
     (settings.max_payload, settings.slow, settings.fallback) = (1400, slow, fallback);
-    (settings.further, settings.lanes) = (true, true);
+    (settings.job.further, settings.job.lanes) = (true, true);
     settings
 }
 

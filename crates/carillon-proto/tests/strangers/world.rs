@@ -193,18 +193,18 @@ impl World {
             let mut config = SenderSessionConfig::new(setting.association, "source", GROUP, entry, 1);
             config.max_payload = PAYLOAD as u32;
             config.set_host_values(64, u64::MAX).expect("the host's values are good");
-            config.gather_limit = Some(GATHER_LIMIT);
+            config.limits.limit = Some(GATHER_LIMIT);
             config.gather = Gather::Names(NAMES.iter().map(|name| (*name).to_owned()).collect());
             if !helpers.is_empty() {
-                config.helping =
+                config.helpers.wanted =
                     HelperSelection::Names(helpers.iter().map(|name| (*name).to_owned()).collect());
-                config.fanout = Some(1);
+                config.helpers.fanout = Some(1);
             }
             let host = |(index, name): (usize, &&str)| {
                 ((*name).to_owned(), NumberedAddresses::node(NodeId(index as u32 + 1)).into())
             };
             config.hosts = others.iter().enumerate().map(host).collect();
-            config.addresses = Addresses::new(Book(SENDER));
+            config.network.addresses = Addresses::new(Book(SENDER));
             config.memory = MEMORY;
             if !has_peers(entry) && entry.helpers == Helpers::None {
                 let longest = PAYLOAD + (entry.packets.header_bytes)(&config.config).max;
@@ -225,7 +225,7 @@ impl World {
                 if index >= NAMES.len() {
                     config.part = MemberRole::Helps;
                 }
-                config.addresses = Addresses::new(Book(node));
+                config.network.addresses = Addresses::new(Book(node));
                 config.memory = MEMORY;
                 Box::new(ReceiverSession::new(config, seeds.node(node)))
             });

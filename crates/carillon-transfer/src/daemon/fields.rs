@@ -10,8 +10,8 @@ use carillon_wire::daemon::{FieldList, Fields, Frame};
 use super::connection::Connection;
 use super::settings::nanos;
 use crate::{
-    HelperReport, JoinEvent, JoinReport, Outcome, ReceiveEvent, ReceiveReport, ReceiverReport, SendEvent,
-    SendReport, SenderReport, UnservedReport,
+    HelperReport, JoinEvent, JoinReport, Omissions, Outcome, ReceiveEvent, ReceiveReport, ReceiverReport,
+    SendEvent, SendReport, SenderReport, SentCounts, UnservedReport,
 };
 
 /// An event that the daemon forwards to a program, for its socket.
@@ -192,9 +192,9 @@ impl Report for SendReport {
             .with("bytes", self.bytes.to_string())
             .with("time", nanos(self.time))
             .with("goodput", self.goodput.to_string())
-            .with("repairs", self.repairs.to_string())
-            .with("datagrams_sent", self.datagrams_sent.to_string())
-            .with("bytes_sent", self.bytes_sent.to_string())
+            .with("repairs", self.sent.repairs.to_string())
+            .with("datagrams_sent", self.sent.datagrams_sent.to_string())
+            .with("bytes_sent", self.sent.bytes_sent.to_string())
             .with("more_unserved", self.more_unserved.to_string())
             .with("more_missing", self.more_missing.to_string())
             .with("waits", flag(self.waits))
@@ -236,19 +236,18 @@ impl Report for SendReport {
             resumed: 0,
             time: time(rest, "time"),
             goodput: rest.text("goodput").and_then(|text| text.parse().ok()).unwrap_or(0.0),
-            repairs: number(rest, "repairs"),
-            datagrams_sent: number(rest, "datagrams_sent"),
-            bytes_sent: number(rest, "bytes_sent"),
+            sent: SentCounts {
+                repairs: number(rest, "repairs"),
+                datagrams_sent: number(rest, "datagrams_sent"),
+                bytes_sent: number(rest, "bytes_sent"),
+            },
             receivers: parts.of("receiver", receiver),
             helpers: parts.of("helper", helper),
             unserved: parts.of("unserved", unserved),
             more_unserved: number(rest, "more_unserved"),
             more_missing: number(rest, "more_missing"),
             rivals: parts.of("rival", |fields| (text(fields, "name"), address(fields))),
-            withdrawn: Vec::new(),
-            skipped: Vec::new(),
-            excluded: 0,
-            followed_out: Vec::new(),
+            omitted: Omissions::default(),
             failure: optional(rest, "failure"),
             waits: rest.number("waits") == Some(1),
             silent: rest.number("silent") == Some(1),

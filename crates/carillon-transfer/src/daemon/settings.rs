@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Probability};
 use carillon_net::Key;
-use carillon_proto::session::{Gather, HelperSelection};
+use carillon_proto::session::{Gather, HelperOptions, HelperSelection};
 use carillon_wire::daemon::{FieldList, Fields};
 
 use crate::network::{DEFAULT_UNICAST_RATE, Network};
@@ -21,11 +21,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         settings,
         gather,
         hosts,
-        relays,
-        helping,
-        fanout,
-        nearest,
-        under,
+        helpers: HelperOptions { wanted, fanout, nearest, under, relays },
         wait,
         join_timeout,
         all_or_nothing,
@@ -50,7 +46,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         optional("host", Some(format!("{host} {name}")));
     }
     optional("relays", relays.then(|| "1".to_owned()));
-    match helping {
+    match wanted {
         HelperSelection::Nobody => {}
         HelperSelection::Count(count) => optional("helpers", Some(count.to_string())),
         HelperSelection::Names(names) => {
@@ -183,18 +179,18 @@ pub(crate) fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> 
             let (host, name) = text.split_once(' ')?;
             options.hosts.insert(name.to_owned(), host.parse().ok()?);
         }
-        "relays" => options.relays = text == "1",
-        "helpers" => options.helping = HelperSelection::Count(text.parse().ok()?),
-        "expect_helper" => match &mut options.helping {
+        "relays" => options.helpers.relays = text == "1",
+        "helpers" => options.helpers.wanted = HelperSelection::Count(text.parse().ok()?),
+        "expect_helper" => match &mut options.helpers.wanted {
             HelperSelection::Names(names) => drop(names.insert(text.to_owned())),
             helping => *helping = HelperSelection::Names([text.to_owned()].into()),
         },
-        "fanout" => options.fanout = Some(text.parse().ok()?),
-        "nearest" => options.nearest = text == "1",
+        "fanout" => options.helpers.fanout = Some(text.parse().ok()?),
+        "nearest" => options.helpers.nearest = text == "1",
         "under" => {
             let (len, names) = text.split_once(' ')?;
             let (member, helper) = names.split_at_checked(len.parse().ok()?)?;
-            options.under.insert(member.to_owned(), helper.to_owned());
+            options.helpers.under.insert(member.to_owned(), helper.to_owned());
         }
         "join_wait" => options.wait = Some(time(text)?),
         "all_or_nothing" => options.all_or_nothing = text == "1",
@@ -227,11 +223,13 @@ mod tests {
         let group = "239.1.2.3:4567".parse().expect("an address");
         let mut options = SendOptions {
             hosts: [("a b".to_owned(), "10.0.0.1".parse().expect("an address"))].into(),
-            relays: true,
-            helping: HelperSelection::Names(["h1".to_owned(), "h2".to_owned()].into()),
-            fanout: Some(3),
-            nearest: true,
-            under: [("a b".to_owned(), "h 1".to_owned())].into(),
+            helpers: HelperOptions {
+                wanted: HelperSelection::Names(["h1".to_owned(), "h2".to_owned()].into()),
+                fanout: Some(3),
+                nearest: true,
+                under: [("a b".to_owned(), "h 1".to_owned())].into(),
+                relays: true,
+            },
             min_rate: None,
             wait: Some(Duration::from_secs(4)),
             all_or_nothing: true,

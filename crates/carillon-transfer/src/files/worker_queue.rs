@@ -25,10 +25,16 @@ struct State<T> {
     ended: bool,
     /// True if the consumer wants no more items.
     closed: bool,
+    waiting: Waiting,
+}
+
+/// Ends of a queue that wait.
+#[derive(Debug, Default)]
+struct Waiting {
     /// True if the loop found no items or no room.
-    waits: bool,
+    of_loop: bool,
     /// True while the worker waits, as notifying it costs a system call.
-    worker_waits: bool,
+    of_worker: bool,
 }
 
 /// Result of [`WorkerQueue::take`] for the loop.
@@ -52,7 +58,7 @@ impl<T> WorkerQueue<T> {
     pub fn take(&self, into: &mut VecDeque<T>) -> Found {
         let mut state = self.lock();
         if state.items.is_empty() {
-            state.waits = !state.ended;
+            state.waiting.of_loop = !state.ended;
             return if state.ended { Found::End } else { Found::NotYet };
         }
         into.extend(state.items.drain(..).map(|(item, _)| item));
@@ -64,8 +70,8 @@ impl<T> WorkerQueue<T> {
     /// Returns true if there is room; otherwise the loop is woken when there is (called by the loop).
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
-        state.waits = !state.has_room();
-        !state.waits
+        state.waiting.of_loop = !state.has_room();
+        !state.waiting.of_loop
     }
 
     /// Adds an item (called by the loop).
@@ -103,8 +109,8 @@ impl<T> WorkerQueue<T> {
         }
         state.bytes += bytes;
         state.items.push_back((item, bytes));
-        let wake = state.waits && state.bytes >= WAKE_BYTES;
-        state.waits &= !wake;
+        let wake = state.waiting.of_loop && state.bytes >= WAKE_BYTES;
+        state.waiting.of_loop &= !wake;
         drop(state);
         if wake {
             self.waker.wake();
@@ -115,8 +121,8 @@ impl<T> WorkerQueue<T> {
     /// Pauses this long; returns true if items are still wanted (called by the worker).
     pub fn pause(&self, time: Duration) -> bool {
         let mut state = self.lock();
-        if state.waits && !state.items.is_empty() {
-            state.waits = false;
+        if state.waiting.of_loop && !state.items.is_empty() {
+            state.waiting.of_loop = false;
             self.waker.wake();
         }
         let waited = self.moved.wait_timeout_while(state, time, |state| !state.closed);
@@ -126,7 +132,7 @@ impl<T> WorkerQueue<T> {
     /// Marks the end (called by the worker).
     pub fn end(&self) {
         let mut state = self.lock();
-        (state.ended, state.waits) = (true, false);
+        (state.ended, state.waiting.of_loop) = (true, false);
         drop(state);
         self.waker.wake();
     }
@@ -151,8 +157,8 @@ impl<T> WorkerQueue<T> {
     pub fn done(&self, bytes: usize, news: bool) {
         let mut state = self.lock();
         state.bytes = state.bytes.saturating_sub(bytes);
-        let wake = news || (state.waits && state.bytes <= MAX_QUEUED_BYTES / 2);
-        state.waits &= !wake;
+        let wake = news || (state.waiting.of_loop && state.bytes <= MAX_QUEUED_BYTES / 2);
+        state.waiting.of_loop &= !wake;
         drop(state);
         if wake {
             self.waker.wake();
@@ -161,13 +167,13 @@ impl<T> WorkerQueue<T> {
 
     /// Waits for a change (called by the worker).
     fn wait<'a>(&self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
-        state.worker_waits = true;
+        state.waiting.of_worker = true;
         self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the worker (called by the loop).
     fn tell_worker(&self, mut state: MutexGuard<'_, State<T>>) {
-        let waits = std::mem::take(&mut state.worker_waits);
+        let waits = std::mem::take(&mut state.waiting.of_worker);
         drop(state);
         if waits {
             self.moved.notify_all();
@@ -182,7 +188,7 @@ impl<T> WorkerQueue<T> {
 impl<T> Default for State<T> {
     fn default() -> Self {
         let items = VecDeque::new();
-        State { items, bytes: 0, ended: false, closed: false, waits: false, worker_waits: false }
+        State { items, bytes: 0, ended: false, closed: false, waiting: Waiting::default() }
     }
 }
 

@@ -87,25 +87,25 @@ pub const FAMILIES: &[Family] = &[
         BYTES,
         "Bytes of files or messages: given to the protocol, or delivered by it.",
         |at, to| {
-            to.one(at.has_bytes.then_some(at.bytes));
+            to.one(at.amounts.has_bytes.then_some(at.amounts.bytes));
         },
     ),
     gauge("carillon_transfer_bytes", &[], BYTES, "Bytes of files or messages in this transfer.", |at, to| {
-        to.one(at.has_bytes.then_some(at.transfer_bytes));
+        to.one(at.amounts.has_bytes.then_some(at.amounts.transfer_bytes));
     }),
     gauge("carillon_transfer_size_bytes", &[], BYTES, "Total bytes of this transfer.", |at, to| {
-        to.one(at.size)
+        to.one(at.amounts.size)
     }),
     gauge(
         "carillon_payload_bytes_per_second",
         &[],
         BYTES,
         "Bytes of files or messages per second, over five seconds.",
-        |at, to| to.one(at.rate),
+        |at, to| to.one(at.amounts.rate),
     ),
-    counter("carillon_files_total", &[], "receiver", "Complete files.", |at, to| to.one(at.files)),
+    counter("carillon_files_total", &[], "receiver", "Complete files.", |at, to| to.one(at.amounts.files)),
     counter("carillon_transfers_total", &["outcome"], "receiver", "Transfers that have ended.", |at, to| {
-        if let Some((verified, failed)) = at.transfers {
+        if let Some((verified, failed)) = at.amounts.transfers {
             to.with(&["verified"], verified);
             to.with(&["failed"], failed);
         }
@@ -130,7 +130,7 @@ pub const FAMILIES: &[Family] = &[
         &[],
         BYTES,
         "Bytes of sent datagrams per second, over five seconds.",
-        |at, to| to.one(at.sent_rate),
+        |at, to| to.one(at.amounts.sent_rate),
     ),
     counter("carillon_datagrams_received_total", &[], ENDS, "Datagrams that arrived.", |at, to| {
         to.one(traffic(at, |traffic| traffic.datagrams_received));
@@ -166,7 +166,7 @@ pub const FAMILIES: &[Family] = &[
         &[],
         ENDS,
         "Repairs sent: repeated data packets, and parity.",
-        |at, to| to.one(at.repairs),
+        |at, to| to.one(at.amounts.repairs),
     ),
     gauge(
         "carillon_receiver_state",

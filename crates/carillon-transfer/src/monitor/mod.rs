@@ -43,7 +43,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use exporter::Exporter;
 pub use families::FAMILIES;
 pub(crate) use publisher::{Cause, INTERVAL, Publisher};
-pub use snapshot::{Limit, PathView, ReceiverView, Router, SenderView, Snapshot, Traffic};
+pub use snapshot::{Amounts, Limit, PathView, ReceiverView, Router, SenderView, Snapshot, Traffic};
 pub use text::{Family, Kind, Samples};
 
 /// Storage for the latest snapshot of an end. Clones share it.

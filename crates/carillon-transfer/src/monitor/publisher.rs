@@ -67,10 +67,10 @@ impl Publisher {
         let monitor = monitor.clone()?;
         // The previous snapshot may come from another role, without totals to continue.
         let before = monitor.latest().filter(|last| last.role == role).map(|last| Before {
-            bytes: last.bytes,
-            files: last.files.unwrap_or(0),
-            transfers: last.transfers.unwrap_or((0, 0)),
-            repairs: last.repairs.unwrap_or(0),
+            bytes: last.amounts.bytes,
+            files: last.amounts.files.unwrap_or(0),
+            transfers: last.amounts.transfers.unwrap_or((0, 0)),
+            repairs: last.amounts.repairs.unwrap_or(0),
             dropped: last.traffic.as_ref().map(|traffic| traffic.dropped.clone()).unwrap_or_default(),
         });
         Some(Publisher {
@@ -134,15 +134,15 @@ impl Publisher {
         snapshot.group = Some(endpoint.group());
         snapshot.interface = Some(endpoint.interface().name.clone());
         snapshot.traffic = Some(traffic);
-        snapshot.repairs = Some(tally.repairs + before.map_or(0, |before| before.repairs));
+        snapshot.amounts.repairs = Some(tally.repairs + before.map_or(0, |before| before.repairs));
         snapshot
     }
 
     /// Sets byte counters and rates.
     pub fn progress(&mut self, now: Time, snapshot: &mut Snapshot, bytes: u64, is_running: bool) {
-        snapshot.transfer_bytes = bytes;
-        snapshot.has_bytes = true;
-        snapshot.bytes = bytes + self.before.as_ref().map_or(0, |before| before.bytes);
+        snapshot.amounts.transfer_bytes = bytes;
+        snapshot.amounts.has_bytes = true;
+        snapshot.amounts.bytes = bytes + self.before.as_ref().map_or(0, |before| before.bytes);
         let sent = snapshot.traffic.as_ref().map_or(0, |traffic| traffic.bytes_sent);
         let each = |view: &super::ReceiverView| Some((view.name.clone(), view.bytes?));
         let each: BTreeMap<String, u64> = snapshot.receivers.iter().filter_map(each).collect();
@@ -156,8 +156,8 @@ impl Publisher {
             let span = now.since(oldest.at).as_secs_f64();
             let rate =
                 |bytes: u64, before: u64| (span > 0.0).then(|| bytes.saturating_sub(before) as f64 / span);
-            snapshot.rate = rate(bytes, oldest.bytes);
-            snapshot.sent_rate = rate(sent, oldest.sent);
+            snapshot.amounts.rate = rate(bytes, oldest.bytes);
+            snapshot.amounts.sent_rate = rate(sent, oldest.sent);
             for view in &mut snapshot.receivers {
                 let before = oldest.each.get(&view.name);
                 let is_receiving = view.state == "receiving";
@@ -180,9 +180,9 @@ impl Publisher {
     pub fn completed(&self, snapshot: &mut Snapshot, files: Option<u64>, ended: Option<bool>) {
         let (before, transfers) =
             self.before.as_ref().map_or((0, (0, 0)), |before| (before.files, before.transfers));
-        snapshot.files = files.map(|files| files + before);
+        snapshot.amounts.files = files.map(|files| files + before);
         let is = |outcome| u64::from(ended == Some(outcome));
-        snapshot.transfers = Some((transfers.0 + is(true), transfers.1 + is(false)));
+        snapshot.amounts.transfers = Some((transfers.0 + is(true), transfers.1 + is(false)));
     }
 
     pub fn put(&self, mut snapshot: Snapshot) {

@@ -31,6 +31,28 @@ pub struct Snapshot {
     pub phase: Option<(&'static str, &'static [&'static str])>,
     /// Datagram counters.
     pub traffic: Option<Traffic>,
+    /// Amounts of data.
+    pub amounts: Amounts,
+    /// Factor that limits a running sender.
+    pub limit: Option<Limit>,
+    /// Receivers, at the organiser.
+    pub receivers: Vec<ReceiverView>,
+    /// Number of endpoints that contacted the organiser and are not served.
+    pub unserved: Option<u64>,
+    /// Senders, at a receiver.
+    pub senders: Vec<SenderView>,
+    /// Names of the members that it serves, if it helps.
+    pub serves: Option<Vec<String>>,
+    /// Counters of a router.
+    pub router: Option<Router>,
+    /// Status of a daemon.
+    pub daemon: Option<DaemonStatus>,
+}
+
+/// Amounts of data that an end has transferred.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Amounts {
     /// Repairs sent: repeated data packets and parity packets.
     pub repairs: Option<u64>,
     /// Bytes of files or messages over all transfers of this end: given to the protocol at a sender, delivered by it
@@ -50,20 +72,6 @@ pub struct Snapshot {
     pub files: Option<u64>,
     /// Transfers that ended verified and unverified, at a receiver.
     pub transfers: Option<(u64, u64)>,
-    /// Factor that limits a running sender.
-    pub limit: Option<Limit>,
-    /// Receivers, at the organiser.
-    pub receivers: Vec<ReceiverView>,
-    /// Number of endpoints that contacted the organiser and are not served.
-    pub unserved: Option<u64>,
-    /// Senders, at a receiver.
-    pub senders: Vec<SenderView>,
-    /// Names of the members that it serves, if it helps.
-    pub serves: Option<Vec<String>>,
-    /// Counters of a router.
-    pub router: Option<Router>,
-    /// Status of a daemon.
-    pub daemon: Option<DaemonStatus>,
 }
 
 impl Snapshot {
@@ -80,15 +88,7 @@ impl Snapshot {
             organiser: None,
             phase: None,
             traffic: None,
-            repairs: None,
-            bytes: 0,
-            has_bytes: false,
-            transfer_bytes: 0,
-            size: None,
-            rate: None,
-            sent_rate: None,
-            files: None,
-            transfers: None,
+            amounts: Amounts::default(),
             limit: None,
             receivers: Vec::new(),
             unserved: None,

@@ -20,21 +20,21 @@ impl End<ToReceive> {
     /// Lets senders delete files that they do not have, below the directories that they send.
     #[must_use]
     pub fn allow_delete(mut self) -> Self {
-        self.what.options.allow_delete = true;
+        self.what.options.files.allow_delete = true;
         self
     }
 
     /// Accepts archives: owners, all permission bits, attributes, hard links and special entries.
     #[must_use]
     pub fn allow_archive(mut self, accepted: Accepted) -> Self {
-        self.what.options.allow_archive = accepted;
+        self.what.options.files.allow_archive = accepted;
         self
     }
 
     /// Writes everything to the disk before the transfer counts as verified.
     #[must_use]
     pub fn sync(mut self) -> Self {
-        self.what.options.sync = true;
+        self.what.options.files.sync = true;
         self
     }
 
@@ -42,7 +42,7 @@ impl End<ToReceive> {
     /// of the transfer.
     #[must_use]
     pub fn finish(mut self, finish: Finish) -> Self {
-        self.what.options.finish = Some(finish);
+        self.what.options.files.finish = Some(finish);
         self
     }
 
@@ -65,7 +65,7 @@ impl End<ToReceive> {
     /// never gets a final file name.
     #[must_use]
     pub fn trust(mut self, key: VerifyingKey) -> Self {
-        self.what.options.trust.push(key);
+        self.what.options.trust.keys.push(key);
         self
     }
 
@@ -73,14 +73,14 @@ impl End<ToReceive> {
     /// Without a file the check covers only the transfers of this process.
     #[must_use]
     pub fn history(mut self, path: impl Into<PathBuf>) -> Self {
-        self.what.options.history = Some(path.into());
+        self.what.options.trust.history = Some(path.into());
         self
     }
 
     /// Accepts transfers that were signed before an accepted one.
     #[must_use]
     pub fn allow_older(mut self) -> Self {
-        self.what.options.allow_older = true;
+        self.what.options.trust.allow_older = true;
         self
     }
 

@@ -260,7 +260,7 @@ impl End<ToSend> {
     /// Lets routers of the protocol help.
     #[must_use]
     pub fn relays(mut self) -> Self {
-        self.what.options.relays = true;
+        self.what.options.helpers.relays = true;
         self
     }
 
@@ -268,35 +268,36 @@ impl End<ToSend> {
     /// with helpers.
     #[must_use]
     pub fn helpers(mut self, count: usize) -> Self {
-        self.what.options.helping = HelperSelection::Count(count);
+        self.what.options.helpers.wanted = HelperSelection::Count(count);
         self
     }
 
     /// Starts when the helpers of these names have joined as well, and admits no other helpers.
     #[must_use]
     pub fn expect_helpers<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.what.options.helping = HelperSelection::Names(names.into_iter().map(Into::into).collect());
+        self.what.options.helpers.wanted =
+            HelperSelection::Names(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// Sets the number of helpers below the sender and below each helper. Default: all below the sender.
     #[must_use]
     pub fn fanout(mut self, helpers: usize) -> Self {
-        self.what.options.fanout = Some(helpers);
+        self.what.options.helpers.fanout = Some(helpers);
         self
     }
 
     /// Assigns each member to the nearest helper, by round-trip times measured before the start.
     #[must_use]
     pub fn nearest(mut self) -> Self {
-        self.what.options.nearest = true;
+        self.what.options.helpers.nearest = true;
         self
     }
 
     /// Assigns the member of this name, a receiver or a helper, to that helper.
     #[must_use]
     pub fn under(mut self, member: impl Into<String>, helper: impl Into<String>) -> Self {
-        self.what.options.under.insert(member.into(), helper.into());
+        self.what.options.helpers.under.insert(member.into(), helper.into());
         self
     }
 

@@ -81,28 +81,28 @@ impl SendOptions {
         }
         let goes_again = self.can_go_again(protocol, &manifest);
         let may_follow = goes_again && !self.is_silent();
-        config.further = self.rounds > 0 && may_follow;
-        config.lanes = self.has_lanes() && may_follow;
-        config.total_bytes = manifest.bytes();
-        config.asks = self.update.is_some() && may_follow && !stream;
+        config.job.further = self.rounds > 0 && may_follow;
+        config.job.lanes = self.has_lanes() && may_follow;
+        config.job.total_bytes = manifest.bytes();
+        config.job.asks = self.update.is_some() && may_follow && !stream;
         if self.update.is_some_and(|update| update.delete) {
-            if !config.asks {
+            if !config.job.asks {
                 return Err(Error::CannotDelete(protocol.name));
             }
             manifest.check_complete()?;
-            config.demands.push(DELETE_DEMAND);
+            config.job.demands.push(DELETE_DEMAND);
         }
         if manifest.is_archive() {
-            config.demands.push(ARCHIVE_DEMAND);
+            config.job.demands.push(ARCHIVE_DEMAND);
         }
-        config.fallback = config.fallback.filter(|_| config.further || config.lanes);
+        config.fallback = config.fallback.filter(|_| config.job.further || config.job.lanes);
         // Members say then what reaches them.
         endpoint.tolerate_shrinking(config.fallback.is_some());
         let sessions = match protocol.session.overheard_with {
             Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
             _ => Vec::new(),
         };
-        (config.job, config.earlier) = (job, former);
+        (config.job.id, config.job.earlier) = (job, former);
         // A window that the protocol fills independent of the path.
         let is_window = |key: &str| {
             let mut settings = protocol.settings.host.iter();
@@ -120,7 +120,7 @@ impl SendOptions {
         };
         let least =
             config.sizes.last().map_or(max_payload, |&least| config.payload_in(least.into()) as usize);
-        let update = self.update.filter(|_| config.asks);
+        let update = self.update.filter(|_| config.job.asks);
         let outgoing = outgoing?.updating(update).withholding(&sessions).from_least(least);
         let outgoing = outgoing.bound_to(Binding { group: endpoint.group(), job: job.0 });
         let next = Next { job, options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use carillon_core::{BitRate, Duration, Helpers, ProtocolEntry, Role};
 use carillon_net::{Endpoint, GROUP};
-use carillon_proto::session::{Gather, HelperSelection, LOCAL_NODE, SenderSessionConfig, Slow};
+use carillon_proto::session::{Gather, HelperOptions, LOCAL_NODE, SenderSessionConfig, Slow};
 use carillon_proto::{REGISTRY, find};
 use carillon_wire::envelope::drawn_association;
 
@@ -25,16 +25,8 @@ pub struct SendOptions {
     pub gather: Gather,
     /// Required addresses of receivers, by name.
     pub hosts: BTreeMap<String, IpAddr>,
-    /// True if routers of the protocol may help.
-    pub relays: bool,
-    /// Helpers to wait for, in protocols with helpers.
-    pub helping: HelperSelection,
-    /// Number of helpers below the sender and below each helper; by default all are below the sender.
-    pub fanout: Option<usize>,
-    /// Assigns each member to the nearest helper, by round-trip times measured before the start.
-    pub nearest: bool,
-    /// Assigned helpers by member name; the other members fill the remaining places.
-    pub under: BTreeMap<String, String>,
+    /// Helpers of the protocol to wait for, and the tree that they make.
+    pub helpers: HelperOptions,
     /// Time from the first join until the start without receivers that `gather` still waits for; by default
     /// `join_timeout` applies.
     pub wait: Option<Duration>,
@@ -72,11 +64,7 @@ impl Default for SendOptions {
             settings: Vec::new(),
             gather: Gather::Settle(Duration::from_secs(2)),
             hosts: BTreeMap::new(),
-            relays: false,
-            helping: HelperSelection::Nobody,
-            fanout: None,
-            nearest: false,
-            under: BTreeMap::new(),
+            helpers: HelperOptions::default(),
             wait: None,
             join_timeout: Duration::from_secs(60),
             all_or_nothing: false,
@@ -151,10 +139,7 @@ impl SendOptions {
             gather: Gather::Again { awaited, only, settle: FURTHER_SETTLE },
             rounds: self.rounds.saturating_sub(counts.into()),
             join_timeout: within,
-            helping: HelperSelection::Nobody,
-            fanout: None,
-            nearest: false,
-            under: BTreeMap::new(),
+            helpers: HelperOptions { relays: self.helpers.relays, ..HelperOptions::default() },
             ..self.clone()
         }
     }
@@ -196,23 +181,19 @@ impl SendOptions {
         }
         config.gather = self.gather.clone();
         config.hosts = self.hosts.clone();
-        config.job_name = self.job_name.clone();
-        config.relays = self.relays;
-        config.helping = self.helping.clone();
-        config.fanout = self.fanout;
-        config.nearest = self.nearest;
-        config.under = self.under.clone();
-        if self.relays && !protocol.roles.contains(&Role::Relay) {
+        config.job.name = self.job_name.clone();
+        config.helpers = self.helpers.clone();
+        if self.helpers.relays && !protocol.roles.contains(&Role::Relay) {
             return Err(Error::NoRelays(protocol.name));
         }
-        if self.relays && endpoint.seal_bytes() > 0 {
+        if self.helpers.relays && endpoint.seal_bytes() > 0 {
             return Err(Error::SealedRelays);
         }
-        config.gather_limit = Some(self.join_timeout).filter(|_| !self.is_silent());
-        config.gather_wait = self.wait;
-        config.all_or_nothing = self.all_or_nothing;
-        config.addresses = endpoint.addresses(LOCAL_NODE);
-        config.bit_rate = self.rate.unwrap_or(config.bit_rate);
+        config.limits.limit = Some(self.join_timeout).filter(|_| !self.is_silent());
+        config.limits.wait = self.wait;
+        config.limits.all_or_nothing = self.all_or_nothing;
+        config.network.addresses = endpoint.addresses(LOCAL_NODE);
+        config.network.bit_rate = self.rate.unwrap_or(config.network.bit_rate);
         config.max_payload = config.payload_in(datagram);
         config.sizes = self.sizes(protocol, endpoint, datagram, needed, &config);
         config.fallback = self.fallback(protocol, endpoint, datagram, needed, &config);

@@ -12,7 +12,7 @@ use super::options::SendOptions;
 use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
 use crate::network::detached;
-use crate::report::{Deleted, HelperReport, Outcome, ReceiverReport, UnservedReport};
+use crate::report::{Deleted, HelperReport, Omissions, Outcome, ReceiverReport, SentCounts, UnservedReport};
 use crate::report::{Preview, PreviewedReceiver};
 use crate::run_loop::Run;
 use crate::tally::Tally;
@@ -282,19 +282,23 @@ impl<O: Observer> SendRun<O> {
             } else {
                 bytes.saturating_sub(resumed) as f64 * 8.0 / got.as_secs_f64()
             },
-            repairs: self.driver.observer().repairs,
-            datagrams_sent: stats.datagrams_sent,
-            bytes_sent: stats.bytes_sent,
+            sent: SentCounts {
+                repairs: self.driver.observer().repairs,
+                datagrams_sent: stats.datagrams_sent,
+                bytes_sent: stats.bytes_sent,
+            },
             receivers: receivers.chain(missing).collect(),
             helpers: helpers.collect(),
             unserved: unserved.collect(),
             more_unserved: session.more_unserved(),
             more_missing: more_missing as u64,
             rivals: session.rivals().iter().map(|one| (one.name.clone(), self.address(one.node))).collect(),
-            withdrawn: outgoing.withdrawn().to_vec(),
-            skipped: outgoing.manifest().skipped().to_vec(),
-            excluded: outgoing.manifest().excluded(),
-            followed_out: outgoing.manifest().followed_out().to_vec(),
+            omitted: Omissions {
+                withdrawn: outgoing.withdrawn().to_vec(),
+                skipped: outgoing.manifest().skipped().to_vec(),
+                excluded: outgoing.manifest().excluded(),
+                followed_out: outgoing.manifest().followed_out().to_vec(),
+            },
             failure: session.failure().map(ToOwned::to_owned),
             waits: self.facts.protocol.delivery.waits,
             silent: self.next.options.is_silent(),

@@ -44,7 +44,7 @@ impl<O: Observer> SendRun<O> {
         let mut snapshot = publisher.begin(&self.driver, self.is_over());
         snapshot.protocol = Some(self.facts.protocol.name.to_owned());
         snapshot.phase = Some((phase.name(), SenderPhase::NAMES));
-        snapshot.size = outgoing.manifest().bytes();
+        snapshot.amounts.size = outgoing.manifest().bytes();
         snapshot.unserved = Some(session.unserved().len() as u64 + session.more_unserved());
         let told = repairs_are_told(self.driver.observer().repairs, session.members());
         let waits = self.facts.protocol.delivery.waits;

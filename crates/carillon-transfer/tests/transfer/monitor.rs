@@ -57,7 +57,10 @@ fn transfer(protocol: &str) -> Option<(Arc<Snapshot>, SendReport)> {
         (end.role, end.name.as_str(), end.phase.map(|phase| phase.0)),
         ("receiver", "a", Some("finished"))
     );
-    assert_eq!((end.bytes, end.files, end.transfers), (received.bytes, Some(1), Some((1, 0))));
+    assert_eq!(
+        (end.amounts.bytes, end.amounts.files, end.amounts.transfers),
+        (received.bytes, Some(1), Some((1, 0)))
+    );
     assert_eq!(traffic.datagrams_received, received.datagrams_received);
     assert!(traffic.dropped["injected"] > 0 && end.protocol.as_deref() == Some(protocol), "{end:?}");
     assert_eq!((end.senders.len(), end.senders[0].state, end.senders[0].bytes), (1, "verified", 3_000_000));
@@ -70,11 +73,17 @@ fn last_snapshot_agrees_with_the_report() {
         let Some((end, report)) = transfer(protocol) else { return skip("no multicast on loopback") };
         let traffic = end.traffic.as_ref().expect("there was some");
         assert_eq!((end.role, end.phase.map(|phase| phase.0)), ("sender", Some("finished")));
-        assert_eq!((end.bytes, end.size, end.repairs), (report.bytes, None, Some(report.repairs)));
-        assert_eq!((traffic.datagrams_sent, traffic.bytes_sent), (report.datagrams_sent, report.bytes_sent));
+        assert_eq!(
+            (end.amounts.bytes, end.amounts.size, end.amounts.repairs),
+            (report.bytes, None, Some(report.sent.repairs))
+        );
+        assert_eq!(
+            (traffic.datagrams_sent, traffic.bytes_sent),
+            (report.sent.datagrams_sent, report.sent.bytes_sent)
+        );
         assert_eq!(traffic.ip_bytes_sent, traffic.bytes_sent + 28 * traffic.datagrams_sent);
         assert!(
-            end.limit.is_none() && end.rate.is_none() && end.sent_rate.is_none(),
+            end.limit.is_none() && end.amounts.rate.is_none() && end.amounts.sent_rate.is_none(),
             "nothing runs any more: {end:?}"
         );
         assert_eq!(end.receivers.len(), report.receivers.len());
@@ -131,7 +140,10 @@ fn snapshot_covers_a_catch_up_sender() {
     assert!(report.is_success() && came.is_success());
     let end = monitor.latest().expect("it was told");
     let traffic = end.traffic.as_ref().expect("there was some");
-    assert_eq!((end.role, end.bytes, end.transfer_bytes), ("joined_sender", report.bytes, 10));
+    assert_eq!(
+        (end.role, end.amounts.bytes, end.amounts.transfer_bytes),
+        ("joined_sender", report.bytes, 10)
+    );
     assert_eq!((traffic.datagrams_sent, traffic.bytes_sent), (report.datagrams_sent, report.bytes_sent));
     assert_eq!((end.protocol.as_deref(), &end.organiser), (Some("sequencer"), &report.organiser));
 }

@@ -358,14 +358,14 @@ impl Args {
         if let (true, Some(rate)) = (self.one_way, self.rate) {
             options.go_one_way(rate, self.wait.unwrap_or(SETTLE))?;
         }
-        options.relays = self.relays;
+        options.helpers.relays = self.relays;
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             bail!("--relays: routers cannot help the protocol \"{}\"", protocol.name);
         }
-        options.helping = self.helpers.clone().unwrap_or(HelperSelection::Nobody);
-        options.fanout = self.fanout.map(|fanout| fanout as usize);
-        options.nearest = self.nearest;
-        options.under = self.under.iter().cloned().collect();
+        options.helpers.wanted = self.helpers.clone().unwrap_or(HelperSelection::Nobody);
+        options.helpers.fanout = self.fanout.map(|fanout| fanout as usize);
+        options.helpers.nearest = self.nearest;
+        options.helpers.under = self.under.iter().cloned().collect();
         options.join_timeout = self.join_timeout;
         options.slow = self.slow;
         options.rounds = self.rounds;

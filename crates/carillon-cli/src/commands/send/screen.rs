@@ -298,10 +298,10 @@ impl<'a> Report<'a> {
                 notice(format_args!("the helper {} is lost: {reason}; others did without it", one.name));
             }
         }
-        for line in &report.withdrawn {
+        for line in &report.omitted.withdrawn {
             notice(format_args!("{line}: not delivered"));
         }
-        say_skip_count(&report.skipped);
+        say_skip_count(&report.omitted.skipped);
         match &report.failure {
             Some(failure) if !broken => {
                 let advice = match report.joined() == 0 && report.unserved.is_empty() && !interrupted {
@@ -332,19 +332,19 @@ impl<'a> Report<'a> {
             "event": "report",
             "protocol": report.protocol,
             "files": report.files,
-            "withdrawn": report.withdrawn,
-            "skipped": skipped_json(&report.skipped),
-            "excluded": report.excluded,
-            "followed_out": followed_out_json(&report.followed_out),
+            "withdrawn": report.omitted.withdrawn,
+            "skipped": skipped_json(&report.omitted.skipped),
+            "excluded": report.omitted.excluded,
+            "followed_out": followed_out_json(&report.omitted.followed_out),
             "bytes": report.bytes,
             "resumed": report.resumed,
             "sessions": report.sessions,
             "unable": report.unable,
             "seconds": report.time.as_secs_f64(),
             "goodput_bps": report.goodput,
-            "repairs": report.repairs,
-            "datagrams_sent": report.datagrams_sent,
-            "bytes_sent": report.bytes_sent,
+            "repairs": report.sent.repairs,
+            "datagrams_sent": report.sent.datagrams_sent,
+            "bytes_sent": report.sent.bytes_sent,
             "receivers": receivers,
             "helpers": helpers,
             "expected": self.expected(),
@@ -400,7 +400,7 @@ impl<'a> Report<'a> {
             "all".to_owned(),
             "-".to_owned(),
             bytes.to_string(),
-            report.repairs.to_string(),
+            report.sent.repairs.to_string(),
             format!("{:.2} s", report.time.as_secs_f64()),
             format!("{:.2} s", waited.as_secs_f64()),
             outcome,

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{Addresses, BitRate, Duration, GroupId, ProtocolEntry};
+use carillon_core::{Duration, GroupId, ProtocolEntry};
 use carillon_wire::session::{ListId, MemberRole};
 
 use super::super::demands::Demand;
 use super::super::job::DoneJobs;
 use super::super::receiver::ReceiverFailure;
-use super::{DEFAULT_MEMORY, DEFAULT_RECEIVE_BUFFER, DEFAULT_SILENCE};
+use super::{DEFAULT_MEMORY, DEFAULT_RECEIVE_BUFFER, DEFAULT_SILENCE, NetworkProperties};
 
 /// Configuration of a [`ReceiverSession`](crate::session::ReceiverSession).
 #[derive(Clone, Debug)]
@@ -29,13 +29,8 @@ pub struct ReceiverSessionConfig {
     pub memory: usize,
     /// Secret that nonces are drawn from. The random streams of a repeatable run would not be secret.
     pub secret: Option<u64>,
-    /// Rate of the interface.
-    pub bit_rate: BitRate,
-    /// Bytes that the network adds to a datagram.
-    pub link_overhead: u32,
-    /// Network addresses of the nodes and the group, for protocols with addresses in their packets. The session's own
-    /// node is [`LOCAL_NODE`](crate::session::LOCAL_NODE).
-    pub addresses: Addresses,
+    /// Properties of the network.
+    pub network: NetworkProperties,
     /// True if the receiver ignores sessions that have started, refuse it, or invite to something it cannot do, and
     /// waits for another one.
     pub keep_seeking: bool,
@@ -49,16 +44,8 @@ pub struct ReceiverSessionConfig {
     /// True if the receiver never sends. It follows the first session that gathers and has a protocol without
     /// answers. Nothing it receives is authenticated.
     pub silent: bool,
-    /// Number of the receiver's process, drawn at random and the same in all its sessions. Each job sees a number
-    /// derived from it.
-    pub process: Option<u64>,
-    /// Number of the place where the data is stored, such as a digest of the directory's path. Another process that
-    /// writes there counts as the same receiver.
-    pub place: u64,
-    /// True if the place has a part of an earlier transfer.
-    pub resumes: bool,
-    /// Jobs in which this receiver was verified. It does not join their sessions.
-    pub done: DoneJobs,
+    /// Process and place of the receiver, and its jobs so far.
+    pub origin: ReceiverOrigin,
     /// True if the receiver keeps data that it overhears in sessions it is not in, if a catch-up session will serve
     /// it. The application [polls](crate::session::ReceiverSession::poll_overheard) for them.
     pub overhears: bool,
@@ -72,6 +59,21 @@ pub struct ReceiverSessionConfig {
     /// Data for the sender's application, which gets them with the name. More than
     /// [`MAX_ATTACHED`](super::MAX_ATTACHED) bytes are not sent.
     pub attached: Vec<u8>,
+}
+
+/// Process and place of a receiver, by which senders recognise it across the sessions of a job.
+#[derive(Clone, Debug, Default)]
+pub struct ReceiverOrigin {
+    /// Number of the receiver's process, drawn at random and the same in all its sessions. Each job sees a number
+    /// derived from it.
+    pub process: Option<u64>,
+    /// Number of the place where the data is stored, such as a digest of the directory's path. Another process that
+    /// writes there counts as the same receiver.
+    pub place: u64,
+    /// True if the place has a part of an earlier transfer.
+    pub resumes: bool,
+    /// Jobs in which this receiver was verified. It does not join their sessions.
+    pub done: DoneJobs,
 }
 
 impl ReceiverSessionConfig {
@@ -90,18 +92,13 @@ impl ReceiverSessionConfig {
             max_datagram: u32::MAX,
             memory: DEFAULT_MEMORY,
             secret: None,
-            bit_rate: BitRate::mbps(1000),
-            link_overhead: 0,
-            addresses: Addresses::default(),
             keep_seeking: false,
             from: BTreeSet::new(),
             jobs: BTreeSet::new(),
             returning: None,
             silent: false,
-            process: None,
-            place: 0,
-            resumes: false,
-            done: DoneJobs::default(),
+            network: NetworkProperties::default(),
+            origin: ReceiverOrigin::default(),
             overhears: false,
             part: MemberRole::Receives,
             list: None,

@@ -13,16 +13,16 @@ use crate::session::job::DoneJobs;
 impl ReceiverSession {
     /// Jobs in which this receiver was verified, including those of earlier sessions.
     pub fn done_jobs(&self) -> &DoneJobs {
-        &self.config.done
+        &self.config.origin.done
     }
 
     fn host(&self, node: NodeId) -> Option<IpAddr> {
-        self.config.addresses.of_node(node)
+        self.config.network.addresses.of_node(node)
     }
 
     /// Returns true if this receiver is verified in the job of an invitation, and its sender knows.
     pub(super) fn has_everything_of(&mut self, source: NodeId, invite: &Invite<'_>) -> bool {
-        let done = invite.job.and_then(|job| self.config.done.find(job, self.host(source)));
+        let done = invite.job.and_then(|job| self.config.origin.done.find(job, self.host(source)));
         self.seeking.met.saw_done_job |= done.is_some();
         // A silent receiver cannot tell the sender, so it does not join again.
         done.is_some_and(|acknowledged| acknowledged || self.config.silent)
@@ -36,9 +36,12 @@ impl ReceiverSession {
         let seen_there = format!("{seen} {host:?}");
         Origin {
             process: self.random.process.part(&seen_there).stream("session.process").bits(),
-            place: carillon_core::Seeds::new(self.config.place).part(&seen).stream("session.place").bits(),
-            resumes: self.config.resumes,
-            is_done: self.config.done.find(job, host).is_some(),
+            place: carillon_core::Seeds::new(self.config.origin.place)
+                .part(&seen)
+                .stream("session.place")
+                .bits(),
+            resumes: self.config.origin.resumes,
+            is_done: self.config.origin.done.find(job, host).is_some(),
         }
     }
 
@@ -55,7 +58,7 @@ impl ReceiverSession {
             return;
         };
         let host = self.host(sender);
-        self.config.done.add(job, host, acknowledged);
+        self.config.origin.done.add(job, host, acknowledged);
     }
 
     /// Records that the receiver is not in this session and waits for another one.

@@ -123,7 +123,7 @@ impl ReceiverSession {
         // Nonces must be unpredictable. The seeds of a repeatable run are known, so a host on a real network has a
         // secret.
         let secret = config.secret.map_or(named.clone(), |secret| Seeds::new(secret).part(&name));
-        let process = config.process.map_or(named.clone(), Seeds::new);
+        let process = config.origin.process.map_or(named.clone(), Seeds::new);
         let probing = Probing::new(secret.stream("session.probe"));
         let silence = config.silence.max(MIN_SILENCE);
         ReceiverSession {

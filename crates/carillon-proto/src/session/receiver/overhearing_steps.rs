@@ -79,7 +79,7 @@ impl ReceiverSession {
         for (key, value) in own.chain(overheard_with.iter().copied()) {
             config.set(entry.parameters, key, value).ok()?;
         }
-        bounds::cut(entry, &mut config, self.config.bit_rate);
+        bounds::cut(entry, &mut config, self.config.network.bit_rate);
         let context = self.context(association, sender, invite.max_payload);
         (entry.build)(Role::Receiver, &context, &config).ok()
     }

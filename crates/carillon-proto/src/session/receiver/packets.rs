@@ -282,7 +282,7 @@ impl ReceiverSession {
             config.set(entry.parameters, key, value).map_err(|error| error.to_string())?;
         }
         // The settings may be forged. `set` has checked their ranges, and times are bounded here.
-        bounds::cut(entry, &mut config, self.config.bit_rate);
+        bounds::cut(entry, &mut config, self.config.network.bit_rate);
         if let Some(invited) = &mut self.invited {
             invited.order = entry.order_with(&config);
         }
@@ -331,11 +331,11 @@ impl ReceiverSession {
             members: [].into(),
             helpers: Default::default(),
             identities: Identities::agreed(secret::identity(self.random.nonce).0, [].into()),
-            addresses: self.config.addresses.clone(),
+            addresses: self.config.network.addresses.clone(),
             group: self.config.group,
             seeds: self.hosted.seeds.clone(),
-            bit_rate: self.config.bit_rate,
-            link_overhead: self.config.link_overhead,
+            bit_rate: self.config.network.bit_rate,
+            link_overhead: self.config.network.link_overhead,
             max_payload,
             memory: self.config.memory,
             rejoining: false,

@@ -27,7 +27,7 @@ impl ReceiverSession {
         if invited.sender == source {
             return true;
         }
-        let host = |node| self.config.addresses.of_node(node);
+        let host = |node| self.config.network.addresses.of_node(node);
         if invited.name != name || host(source).is_none() || host(source) != host(invited.sender) {
             return false;
         }

@@ -13,7 +13,7 @@ use crate::session::trial::{Progress, Sight, Step};
 impl SenderSession {
     /// Returns true if a catch-up session serves the members that this one sets aside.
     pub(super) fn sets_aside(&self) -> bool {
-        self.config.slow == Slow::Lane && (self.config.further || self.config.lanes)
+        self.config.slow == Slow::Lane && (self.config.job.further || self.config.job.lanes)
     }
 
     /// Returns true if everything offered was sent, and no more will be offered.
@@ -25,7 +25,7 @@ impl SenderSession {
     /// unknown.
     fn messages_left(&self) -> Option<f64> {
         // Data in no message take no time to send.
-        let total = self.config.total_bytes?.saturating_sub(self.sending.unsent);
+        let total = self.config.job.total_bytes?.saturating_sub(self.sending.unsent);
         let mean = self.sending.offered_bytes as f64 / self.watching.pulse.offered.max(1) as f64;
         (mean > 0.0).then(|| (total as f64 / mean - self.watching.pulse.sent as f64).max(0.0))
     }

@@ -55,7 +55,7 @@ impl SenderSession {
         self.roster.members().iter().enumerate().filter_map(|(index, member)| {
             let lost = matches!(member.outcome, MemberOutcome::Lost(_)) && self.may_go_on(index);
             let record = self.roster.record(index);
-            let is_served = self.config.further || record.is_aside();
+            let is_served = self.config.job.further || record.is_aside();
             let missed = lost && is_served && !self.catch_up.wanting.contains(&member.name);
             missed.then_some((member.name.as_str(), record.heard, record.is_aside()))
         })
@@ -63,7 +63,7 @@ impl SenderSession {
 
     /// State of the job for its next session: receivers, and members expelled so far.
     pub fn earlier(&self) -> EarlierSessions {
-        let mut former = self.config.earlier.clone();
+        let mut former = self.config.job.earlier.clone();
         former.sessions.push(self.config.association);
         former.ledger = self.catch_up.ledger.next();
         // Reports to earlier sessions count in the next one.

@@ -17,7 +17,7 @@ impl SenderSession {
     /// Cookie of a receiver in a time slot.
     pub(super) fn cookie(&self, node: NodeId, nonce: Nonce, slot: u64) -> Cookie {
         // With addresses, the number of an unanswered node may change, so the address identifies it.
-        let place = self.config.addresses.of_node(node);
+        let place = self.config.network.addresses.of_node(node);
         let place = place.map_or_else(|| node.0.to_string(), |address| address.to_string());
         let of = self.answering.cookies.part(&format!("{place} {} {slot}", nonce.0));
         Cookie(of.stream("session.cookie").bits())
@@ -46,11 +46,12 @@ impl SenderSession {
     /// Returns true if an address has as many members as it may have.
     pub(super) fn has_too_many_at(&self, node: NodeId) -> bool {
         let limit = (self.config.max_members / MAX_SHARE).max(1);
-        let Some(address) = self.config.addresses.of_node(node).filter(|_| self.roster.receivers() >= limit)
+        let Some(address) =
+            self.config.network.addresses.of_node(node).filter(|_| self.roster.receivers() >= limit)
         else {
             return false;
         };
-        let is_there = |other: NodeId| self.config.addresses.of_node(other) == Some(address);
+        let is_there = |other: NodeId| self.config.network.addresses.of_node(other) == Some(address);
         self.roster.members().iter().filter(|member| is_there(member.node)).count() >= limit
     }
 }

@@ -13,7 +13,7 @@ use crate::session::LOCAL_NODE;
 impl SenderSession {
     /// Returns true if the tree depends on distances that are not known yet.
     pub(super) fn is_measuring(&self) -> bool {
-        self.config.nearest
+        self.config.helpers.nearest
             && self.phase == SenderPhase::Assembling
             && !self.assembling.measured.over
             && self.roster.helpers() > 0
@@ -42,7 +42,7 @@ impl SenderSession {
         place: impl Fn(&NodeId) -> Option<NodeId>,
     ) -> (Vec<Helper>, Vec<(NodeId, NodeId)>) {
         let (said, free): (Vec<NodeId>, Vec<NodeId>) = helpers.iter().partition(|node| place(node).is_some());
-        let fanout = self.config.fanout.unwrap_or(usize::MAX);
+        let fanout = self.config.helpers.fanout.unwrap_or(usize::MAX);
         let said = said.into_iter().map(|node| (node, place(&node)));
         let entries = self.assembling.measured.parents(&free, fanout).into_iter().chain(said);
         let entries = entries.map(|(node, parent)| Helper { node, parent, delivers: false }).collect();

@@ -84,7 +84,7 @@ impl Machine for SenderSession {
     fn start(&mut self, now: Time) {
         self.events.push(Event::StateChanged { state: "gathering" });
         self.invite(now);
-        self.gathering.begin(now, &self.config.gather, self.config.gather_limit);
+        self.gathering.begin(now, &self.config.gather, self.config.limits.limit);
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

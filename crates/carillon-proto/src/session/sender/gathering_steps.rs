@@ -25,16 +25,17 @@ impl SenderSession {
             }
         };
         // Expected helpers must have joined too, unless the limit has passed.
-        enough && (self.gathering.is_limit_over() || self.roster.helpers() >= self.config.helping.count())
+        enough
+            && (self.gathering.is_limit_over() || self.roster.helpers() >= self.config.helpers.wanted.count())
     }
 
     /// Handles the end of the gathering time: starts with the receivers that have joined, unless that is not
     /// permitted or not possible.
     pub(super) fn on_gather_limit(&mut self, now: Time) {
-        let limit = self.config.gather_limit.unwrap_or_default();
-        let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helping.count());
+        let limit = self.config.limits.limit.unwrap_or_default();
+        let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helpers.wanted.count());
         let has_helpers = self.config.protocol.helpers.allow(self.roster.helpers());
-        if joined > 0 && has_helpers && !self.config.all_or_nothing {
+        if joined > 0 && has_helpers && !self.config.limits.all_or_nothing {
             // `advance` does the rest.
             self.gathering.state = GatheringState::LimitOver;
             return;

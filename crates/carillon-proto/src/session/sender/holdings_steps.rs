@@ -24,7 +24,7 @@ impl SenderSession {
             return self.refuse_expelled(now, index);
         }
         // A member without a list does not answer, and its answer would only take memory.
-        if !self.config.asks || self.roster.members()[index].list.is_none() {
+        if !self.config.job.asks || self.roster.members()[index].list.is_none() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         self.heard(now, index);

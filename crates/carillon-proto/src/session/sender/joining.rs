@@ -65,7 +65,8 @@ impl SenderSession {
             }
             self.forget(now, index, UnservedReason::Left(String::new()));
         }
-        let who = Applicant { own, node: source, host: self.config.addresses.of_node(source), origin };
+        let who =
+            Applicant { own, node: source, host: self.config.network.addresses.of_node(source), origin };
         let started = self.phase != SenderPhase::Gathering;
         let speaker = self.speaker(now, &who, started);
         if speaker == Speaker::Undecided {
@@ -77,7 +78,7 @@ impl SenderSession {
         {
             return self.refuse(now, source, nonce, RefuseReason::Done);
         }
-        let helping = &self.config.helping;
+        let helping = &self.config.helpers.wanted;
         let (may_help, has_helpers) = (helping.allows(own), self.roster.helpers() >= helping.count());
         if joining.part == MemberRole::ReceivesAndHelps && (!may_help || has_helpers) {
             // The member is willing to help, but not needed as a helper.
@@ -97,7 +98,7 @@ impl SenderSession {
 
     /// Reason to refuse a receiver that has answered from its address.
     fn refusal(&self, who: &Applicant<'_>, part: MemberRole, nonce: Nonce) -> Option<RefuseReason> {
-        let (helping, started) = (&self.config.helping, self.phase != SenderPhase::Gathering);
+        let (helping, started) = (&self.config.helpers.wanted, self.phase != SenderPhase::Gathering);
         let (may_help, has_helpers) = (helping.allows(who.own), self.roster.helpers() >= helping.count());
         let (receives, helps) = (part.receives(), part.helps());
         // A helper's name is reserved for it, a helper must be permitted, and an expected receiver must receive.
@@ -113,7 +114,7 @@ impl SenderSession {
         let is_full = (helps && has_helpers)
             || (receives && (self.roster.receivers() >= free || self.has_too_many_at(who.node)));
         let elsewhere = |host: &IpAddr| who.host != Some(*host);
-        if started && !(self.config.further && part == MemberRole::Receives) {
+        if started && !(self.config.job.further && part == MemberRole::Receives) {
             Some(RefuseReason::AlreadyStarted)
         } else if out_of_place || self.config.hosts.get(who.own).is_some_and(elsewhere) {
             Some(RefuseReason::NotExpected)
@@ -145,7 +146,7 @@ impl SenderSession {
             Some(name)
                 if part.helps()
                     && name != who.own
-                    && matches!(self.config.helping, HelperSelection::Names(_)) =>
+                    && matches!(self.config.helpers.wanted, HelperSelection::Names(_)) =>
             {
                 Some(RefuseReason::NameTaken)
             }
@@ -173,7 +174,7 @@ impl SenderSession {
         // The waiting time runs from the join of the first receiver.
         let settle = match self.config.gather {
             Gather::Settle(time) | Gather::Again { settle: time, .. } => Some(time),
-            Gather::Count(_) | Gather::Names(_) => self.config.gather_wait,
+            Gather::Count(_) | Gather::Names(_) => self.config.limits.wait,
             Gather::Wait(_) | Gather::Silent(_) => None,
         };
         if let Some(time) = settle.filter(|_| self.roster.receivers() == 1 && receives) {
@@ -278,7 +279,7 @@ impl SenderSession {
 
     /// Receiver of the job that declines because it is late.
     pub(super) fn late(&mut self, node: NodeId, own: &str) -> Option<usize> {
-        let who = Applicant { own, node, host: self.config.addresses.of_node(node), origin: None };
+        let who = Applicant { own, node, host: self.config.network.addresses.of_node(node), origin: None };
         let index = self.catch_up.ledger.declined(&who).or_else(|| self.add_to_ledger(&who))?;
         self.catch_up.ledger.entry_mut(index).waits = true;
         Some(index)

@@ -123,7 +123,7 @@ impl SenderSession {
             hosted: Hosted::new(named.part("protocol"), identity),
             sending: Sending::new(config.max_payload),
             watching: Watching::default(),
-            catch_up: CatchUp::new(config.earlier.ledger.clone()),
+            catch_up: CatchUp::new(config.job.earlier.ledger.clone()),
             events: Events::default(),
             config,
         };
@@ -159,7 +159,7 @@ impl SenderSession {
 
     /// Expected names that have not joined.
     pub fn missing(&self) -> Vec<String> {
-        let helpers = match &self.config.helping {
+        let helpers = match &self.config.helpers.wanted {
             HelperSelection::Names(names) => Some(names),
             HelperSelection::Nobody | HelperSelection::Count(_) => None,
         };

@@ -90,7 +90,7 @@ impl SenderSession {
             let (nonce, was_silent, is_aside) = (record.nonce, record.was_silent, record.is_aside());
             // A silent member without data may have been suspended. A member that was heard and received nothing
             // would receive nothing in a catch-up session either.
-            let follows = self.config.further || self.config.lanes && is_aside;
+            let follows = self.config.job.further || self.config.job.lanes && is_aside;
             let may_go_on = was_silent || self.may_go_on(index);
             // `drop` ends slow members, not members that long datagrams do not reach.
             let is_dropped = self.config.slow == Slow::Drop && !self.roster.record(index).is_unreached();
@@ -240,7 +240,7 @@ impl SenderSession {
                 // A verified member needs no catch-up session.
                 self.catch_up.wanting.remove(&self.roster.members()[index].name);
             }
-            if may_go_on && self.config.further && part == MemberRole::Receives {
+            if may_go_on && self.config.job.further && part == MemberRole::Receives {
                 let name = self.roster.members()[index].name.clone();
                 self.want(&name);
             }
@@ -266,7 +266,9 @@ impl SenderSession {
         nonce: Nonce,
     ) -> bool {
         // The nonce proves that the report comes from that member.
-        let Some(name) = self.config.earlier.members.get(&(association, source, nonce)) else { return false };
+        let Some(name) = self.config.job.earlier.members.get(&(association, source, nonce)) else {
+            return false;
+        };
         self.catch_up.reported_since.entry(name.clone()).or_insert(now);
         self.answering.replies.insert(source, Reply::Former(association, nonce));
         true
@@ -296,7 +298,7 @@ impl SenderSession {
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        let late = text == ARRIVED_AFTER_START && self.config.further;
+        let late = text == ARRIVED_AFTER_START && self.config.job.further;
         let known = if late { self.late(source, name) } else { None };
         if known.is_some_and(|index| self.is_done(index)) {
             return self.events.dropped(DropReason::OutOfWindow);
@@ -394,9 +396,9 @@ impl SenderSession {
             sender: name(&self.config.name),
             settings,
             reason,
-            job: Some(self.config.job),
-            asks: self.config.asks,
-            job_name: self.config.job_name.as_deref().map(name),
+            job: Some(self.config.job.id),
+            asks: self.config.job.asks,
+            job_name: self.config.job.name.as_deref().map(name),
         }
     }
 

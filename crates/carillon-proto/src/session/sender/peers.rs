@@ -57,7 +57,7 @@ impl SenderSession {
         let helps = |node: &&NodeId| part(**node).is_some_and(MemberRole::helps);
         let (helpers, members): (Vec<NodeId>, Vec<NodeId>) = ranks.iter().partition(helps);
         // A fan-out of all helpers puts each of them below the sender.
-        let fanout = self.config.fanout.unwrap_or(helpers.len());
+        let fanout = self.config.helpers.fanout.unwrap_or(helpers.len());
         let table = self.placed(&helpers, &members, fanout);
         // Rank 0 is the organiser.
         let places: BTreeMap<NodeId, u16> = ranks.iter().copied().zip(1..).collect();
@@ -71,13 +71,13 @@ impl SenderSession {
         let name = |node: NodeId| self.roster.index_of(node).map(|index| &self.roster.members()[index].name);
         // Helper that the configuration names for a node, if it is a member.
         let place = |node: &NodeId| -> Option<NodeId> {
-            let helper = self.config.under.get(name(*node)?)?;
+            let helper = self.config.helpers.under.get(name(*node)?)?;
             helpers.iter().copied().find(|&node| name(node) == Some(helper))
         };
         let delivers = |node: NodeId| {
             self.roster.index_of(node).is_some_and(|index| self.roster.members()[index].part.receives())
         };
-        if self.config.nearest && self.assembling.measured.is_over() {
+        if self.config.helpers.nearest && self.assembling.measured.is_over() {
             let (entries, turns) = self.by_distance(helpers, members, place);
             let entries = entries.into_iter().map(|entry| Helper { delivers: delivers(entry.node), ..entry });
             // A balanced tree is always valid, so it is the fallback.

@@ -17,7 +17,7 @@ use crate::session::roster::{Aside, Member, MemberOutcome};
 impl SenderSessionConfig {
     /// Returns true if a catch-up session serves at least the members that this one sets aside.
     pub(super) fn serves_aside(&self) -> bool {
-        self.further || self.lanes
+        self.job.further || self.job.lanes
     }
 }
 

@@ -252,8 +252,9 @@ impl SenderSession {
         }
         let rate = BitRate::new((bytes as f64 * 8.0 / time.as_secs_f64()) as u64);
         // A slow sender expects no more than a share of its own rate.
-        let least =
-            BitRate::new(self.config.min_rate?.bps().min(self.config.bit_rate.bps() / MIN_RATE_DIVISOR))?;
+        let least = BitRate::new(
+            self.config.min_rate?.bps().min(self.config.network.bit_rate.bps() / MIN_RATE_DIVISOR),
+        )?;
         let made = rate.map_or_else(|| "less than 1 bit/s".to_owned(), rounded);
         (rate < Some(least)).then(|| format!("made {made} of at least {} for {time_text}", rounded(least)))
     }

@@ -45,8 +45,7 @@ pub enum Target {
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// True if existing files are replaced.
-    overwrite: bool,
+    options: FolderOptions,
     /// True while small files can be created without a temporary name.
     unnamed: bool,
     /// Seed of the next temporary name.
@@ -67,14 +66,21 @@ pub struct Folder {
     written: Written,
     /// Permission bits that the system leaves to new files.
     permitted: u32,
+    /// Names of files to come in whose place directories may stand until they are complete.
+    replaced: HashSet<Vec<u8>>,
+}
+
+/// Options of a directory.
+#[derive(Debug, Default)]
+struct FolderOptions {
+    /// True if existing files are replaced.
+    overwrite: bool,
     /// True if a sender may delete entries.
     deletes: bool,
     /// Part of archives that is accepted.
     accepts: Accepted,
     /// True if everything is on the disk before a transfer ends.
     syncs: bool,
-    /// Names of files to come in whose place directories may stand until they are complete.
-    replaced: HashSet<Vec<u8>>,
 }
 
 /// Directory of a sender's last file; `None` before the first.
@@ -123,7 +129,7 @@ impl Target {
         let swept = sweep.tree(descent.root(), root);
         Ok(Target::Directory(Box::new(Folder {
             root: root.to_owned(),
-            overwrite,
+            options: FolderOptions { overwrite, ..FolderOptions::default() },
             unnamed: !overwrite && cfg!(target_os = "linux"),
             number,
             sweep,
@@ -135,9 +141,6 @@ impl Target {
             swept,
             written: Written::new(exact),
             permitted,
-            deletes: false,
-            accepts: Accepted::Nothing,
-            syncs: false,
             replaced: HashSet::new(),
         })))
     }
@@ -145,14 +148,14 @@ impl Target {
     /// Permits senders to delete entries of the directory.
     pub fn permit_deleting(&mut self, deletes: bool) {
         if let Target::Directory(folder) = self {
-            folder.deletes = deletes;
+            folder.options.deletes = deletes;
         }
     }
 
     /// Waits before the end of a transfer until everything is on the disk.
     pub fn sync_at_end(&mut self, syncs: bool) {
         match self {
-            Target::Directory(folder) => folder.syncs = syncs,
+            Target::Directory(folder) => folder.options.syncs = syncs,
             Target::Output(output) => output.sync_at_end(syncs),
         }
     }
@@ -160,7 +163,7 @@ impl Target {
     /// Writes everything to the disk, if that was asked for.
     pub(super) fn sync(&self) -> anyhow::Result<()> {
         match self {
-            Target::Directory(folder) if folder.syncs => folder.sync(),
+            Target::Directory(folder) if folder.options.syncs => folder.sync(),
             Target::Directory(_) => Ok(()),
             Target::Output(output) => output.sync(),
         }
@@ -266,7 +269,7 @@ impl Target {
 
     /// Returns true if existing files are replaced.
     pub(super) fn overwrites(&self) -> bool {
-        matches!(self, Target::Directory(folder) if folder.overwrite)
+        matches!(self, Target::Directory(folder) if folder.options.overwrite)
     }
 
     /// Removes the journal.
@@ -300,22 +303,22 @@ impl Folder {
 
     /// Returns true if a sender may delete entries.
     pub(super) fn permits_deleting(&self) -> bool {
-        self.deletes
+        self.options.deletes
     }
 
     /// Accepts this part of archives.
     pub(super) fn accept_archives(&mut self, accepts: Accepted) {
-        self.accepts = accepts;
+        self.options.accepts = accepts;
     }
 
     /// Part of archives that is accepted.
     pub(super) fn accepts(&self) -> Accepted {
-        self.accepts
+        self.options.accepts
     }
 
     /// Returns true if existing files are replaced.
     pub(super) fn replaces(&self) -> bool {
-        self.overwrite
+        self.options.overwrite
     }
 
     /// Number of the next temporary name.

@@ -41,8 +41,8 @@ impl Target {
         let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
         let Ok(mut draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
-        draft.sync_often(folder.syncs);
-        Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.overwrite })))
+        draft.sync_often(folder.options.syncs);
+        Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.options.overwrite })))
     }
 
     /// Opens an existing file of this name and size.
@@ -94,7 +94,7 @@ impl Target {
         match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Ok(FileType::Directory) if folder.replaced.contains(name.as_bytes()) => {}
             Ok(FileType::Directory) => return Err(is_a_directory(&path)),
-            Ok(_) if !folder.overwrite => return Err(exists(&path)),
+            Ok(_) if !folder.options.overwrite => return Err(exists(&path)),
             Ok(_) | Err(Errno::NOENT) => {}
             Err(error) if is_unfit(error, directory) => return Err(Unstorable::unfit(error).into()),
             Err(error) => {
@@ -108,8 +108,8 @@ impl Target {
             draft => draft.with_context(|| cannot_create(&path))?,
         };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
-        draft.sync_often(folder.syncs);
-        Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
+        draft.sync_often(folder.options.syncs);
+        Ok(Partial(Kind::File { draft, path, overwrite: folder.options.overwrite }))
     }
 
     /// Writes a complete file with these permission bits and modification time.
@@ -127,7 +127,7 @@ impl Target {
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
         let path = || below(&folder.root, name);
-        if folder.overwrite {
+        if folder.options.overwrite {
             folder.written.check(directory, name)?;
         }
         let number = || next(&mut folder.number);
@@ -138,7 +138,7 @@ impl Target {
         let unnamed = None;
         folder.unnamed = unnamed.is_some();
         let written = unnamed.unwrap_or_else(|| {
-            draft::write(directory, file_name, attributes, bytes, folder.overwrite, number)
+            draft::write(directory, file_name, attributes, bytes, folder.options.overwrite, number)
         });
         match written {
             Ok(stat) => folder.written.made(directory, name, &stat),
@@ -186,10 +186,11 @@ impl Target {
         if again && found() {
             return Ok(());
         }
-        if folder.overwrite {
+        if folder.options.overwrite {
             folder.written.check(directory, name)?;
         }
-        match draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number)) {
+        match draft::link(directory, file_name, target, folder.options.overwrite, || next(&mut folder.number))
+        {
             Ok(()) => {
                 let stat =
                     statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
