@@ -35,10 +35,11 @@ test-long: setup ## run the tests that are samples by default with all cases, ex
 INTERNAL := $(patsubst %,--exclude carillon-%,testkit py web c)
 
 .PHONY: check
-check: setup ## check language, format, lints and documentation; warnings are errors
+check: setup ## check language, structure, format, lints and documentation; warnings are errors
 	@for script in scripts/*.py; do python3 -B $$script --help > /dev/null || { echo "$$script --help fails"; exit 1; }; done
 	@scripts/check-prose.py
 	@scripts/check-links.py
+	@scripts/check-structure.py
 	@tools=$$(dirname "$$(scripts/python-env.sh)") && $$tools/ruff check --quiet python && $$tools/ruff format --quiet --check python \
 		&& MYPYPATH=python $$tools/mypy --cache-dir target/mypy
 	$(CARGO) fmt --all --check
