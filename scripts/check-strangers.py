@@ -506,40 +506,15 @@ def is_quick(name: str, loss: float, size: int, receivers: int) -> bool:
     return "relay" not in name and "gzip" not in name and (loss, size, receivers) == (most, 100_000, 2)
 
 
-def openpgm() -> str:
-    flags = programs.output_of("pkg-config", "--cflags", "--libs", "openpgm-5.3").split()
-    if not any(flag.startswith("-lpgm") for flag in flags):
-        raise programs.Missing("OpenPGM is missing (package libpgm-dev)")
-    programs.compiled("pgm-messages.c", "cc", *flags)
-    return os.path.join(programs.BUILT, "pgm-messages")
-
-
-def zeromq() -> str:
-    programs.compiled("zmq-messages.c", "cc", "-lzmq")
-    return os.path.join(programs.BUILT, "zmq-messages")
-
-
-def norm(name: str) -> str:
-    programs.compiled(f"{name}.cpp", "c++", "-lnorm", "-lprotokit", "-lpthread", "-ldl")
-    return os.path.join(programs.BUILT, name)
-
-
-def flute(carillon: str) -> str:
-    path = os.path.join(os.path.dirname(carillon), "examples", "flute_peer")
-    if not os.path.exists(path):
-        raise programs.Missing("flute_peer is missing (cargo build -p carillon-transfer --example flute_peer)")
-    return path
-
-
 def peers(carillon: str) -> dict[str, str | programs.Missing]:
     """The path of each program, or why it is missing."""
     found: dict[str, str | programs.Missing] = {}
     for name, build, packages in (
-        ("pgm-messages", openpgm, ("pkg-config", "libpgm-dev")),
-        ("zmq-messages", zeromq, ("libzmq3-dev",)),
-        ("norm-file", lambda: norm("norm-file"), ("libnorm-dev",)),
-        ("norm-stream", lambda: norm("norm-stream"), ("libnorm-dev",)),
-        ("flute_peer", lambda: flute(carillon), ()),
+        ("pgm-messages", programs.openpgm, ("pkg-config", "libpgm-dev")),
+        ("zmq-messages", programs.zeromq, ("libzmq3-dev",)),
+        ("norm-file", lambda: programs.norm("norm-file"), ("libnorm-dev",)),
+        ("norm-stream", lambda: programs.norm("norm-stream"), ("libnorm-dev",)),
+        ("flute_peer", lambda: programs.flute(carillon), ()),
     ):
         try:
             try:

@@ -91,3 +91,32 @@ def compiled_java(name: str) -> None:
 
 def java_version() -> str:
     return output_of("java", "--version").splitlines()[0]
+
+
+def openpgm() -> str:
+    """Path of the program that sends and receives messages with OpenPGM."""
+    flags = output_of("pkg-config", "--cflags", "--libs", "openpgm-5.3").split()
+    if not any(flag.startswith("-lpgm") for flag in flags):
+        raise Missing("OpenPGM is missing (package libpgm-dev)")
+    compiled("pgm-messages.c", "cc", *flags)
+    return os.path.join(BUILT, "pgm-messages")
+
+
+def zeromq() -> str:
+    """Path of the program that sends and receives messages with ZeroMQ."""
+    compiled("zmq-messages.c", "cc", "-lzmq")
+    return os.path.join(BUILT, "zmq-messages")
+
+
+def norm(name: str) -> str:
+    """Path of a program that uses NORM."""
+    compiled(f"{name}.cpp", "c++", "-lnorm", "-lprotokit", "-lpthread", "-ldl")
+    return os.path.join(BUILT, name)
+
+
+def flute(carillon: str) -> str:
+    """Path of the program that uses the crate `flute`, beside the command."""
+    path = os.path.join(os.path.dirname(carillon), "examples", "flute_peer")
+    if not os.path.exists(path):
+        raise Missing("flute_peer is missing (cargo build -p carillon-transfer --example flute_peer)")
+    return path
