@@ -1,12 +1,15 @@
 //! `carillon recv`: receive files.
 
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
-use carillon_transfer::files::{Accepted, Live, Output, Problem, Sink, Target, shown, shown_path};
+use carillon_transfer::files::{Accepted, Live, Output, Sink, Target};
+use carillon_transfer::monitor::Monitor;
 use carillon_transfer::plain::Framing;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{
@@ -15,25 +18,23 @@ use carillon_transfer::{
 };
 use clap::builder::NonEmptyStringValueParser;
 use indicatif::ProgressBar;
-use serde_json::json;
 
 mod exec;
 mod from;
 mod keys;
 mod output;
+mod result;
 
 use exec::Exec;
 use from::Senders;
 use keys::{default_history, trusted};
-use output::{Names, hex, note_files, print_news, print_progress, resumed, said_all, say_progress, show};
+use output::{Names, note_files, print_news, print_progress, said_all, say_progress, show};
 
 use super::plain;
 use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
-    Human, Lines, NetworkArgs, OPEN, PlainProgress, Rate, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
-    bar as new_bar, change_text, deleted_json, enable_timestamps, explain, host, is_text_terminal,
-    losses_json, lost_json, notice, open_service, print_json, record, seal_drops_json, seconds,
-    unstored_json, utc_now,
+    Human, Lines, NetworkArgs, PlainProgress, SpaceCheck, Stop, Ticker, WaitNotices, Watch, bar as new_bar,
+    change_text, enable_timestamps, host, is_text_terminal, notice, open_service, record, seconds,
 };
 use crate::exit::JobFailed;
 
@@ -166,55 +167,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     // Signals are caught first: from the first file on, an interrupted receiver leaves no incomplete files.
     let stop = Stop::on_signals()?;
-    let mut sink = match args.stdout {
-        _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
-        true => Sink::Files(Target::Output(Output::stdout())),
-        false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
-    };
+    let mut sink = sink(&args)?;
     if args.keep_going {
         enable_timestamps();
     }
     let senders = Senders::parse(&args.from, args.network.group)?;
-    if args.one_way && senders.host.is_some() {
-        bail!(
-            "--one-way sends nothing, and unicast copies must be asked for: leave out the address in --from"
-        );
-    }
-    let network = Network { service: args.keep_going, from: senders.host, ..args.network.keyed_network()? };
-    let bound = match args.keep_going {
-        true => open_service(&network, &stop, 1, None)?,
-        false => Some(network.open(true, 1, None)?),
-    };
+    let (network, bound) = open(&args, senders.host, &stop)?;
     let Some(bound) = bound else { return said_all(args.network.json, 0, 0) };
     args.network.remark(&bound);
     let Bound { mut endpoint, mut seeds, .. } = bound;
     let mut follower = Follower::new(&network);
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let mut numbers = args.network.numbers.serve()?;
-    let history = match &args.trust_history {
-        None if args.trust.is_empty() => None,
-        None => default_history(),
-        path => path.clone(),
-    };
-    let mut options = ReceiveOptions {
-        monitor: numbers.monitor(),
-        timeout: args.timeout.unwrap_or(TIMEOUT),
-        keep_seeking: args.keep_going,
-        from: senders.names,
-        files: FileOptions {
-            tell: args.network.json || args.keep_going,
-            finish: exec.clone().map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
-            sync: args.sync,
-            allow_delete: args.allow_delete,
-            allow_archive: args.allow_archive.unwrap_or_default(),
-        },
-        helps: args.helps,
-        trust: Trust { keys: args.trust.clone(), history, allow_older: args.allow_older },
-        jobs: args.job.iter().cloned().collect(),
-        one_way: args.one_way,
-        process: Some(getrandom::u64().map_err(|_| anyhow!("the system gives no random numbers"))?),
-        ..ReceiveOptions::default()
-    };
+    let mut options = options(&args, senders.names, exec.clone(), numbers.monitor())?;
     let mut name = args.network.name();
     let mut second = args.network.second_name().filter(|_| !args.keep_going);
     let mut worst = Ok(());
@@ -226,49 +191,25 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             notice(line);
         }
         let run = options.open(&name, endpoint, &seeds, sink, watch)?;
-        let room = SpaceCheck::new((!args.stdout && !args.stream).then_some(&args.out));
-        let mut transfer = Transfer {
-            run,
-            args: &args,
-            bar: None,
-            patience,
-            room,
-            follower,
-            moved: false,
-            told_open,
-            files: Names::default(),
-            plain: PlainProgress::default(),
-        };
+        let mut transfer = Transfer::new(run, &args, patience, follower, told_open);
         transfer.conduct(&stop)?;
         numbers.work_is_over(&stop);
-        // A complete transfer stays complete if the sender could not be notified.
-        let complete = transfer.run.driver().application().has_succeeded() == Some(true);
-        let moved = transfer.moved && !stop.asked() && !complete;
-        // The name is taken, usually by another receiver on this host.
-        let other = second.take().filter(|_| transfer.run.name_is_taken());
-        let later = other.is_none() && transfer.run.is_served_later() && !stop.asked();
-        let again = other.is_some() || later || moved;
-        if moved {
-            // The session continues without this receiver; a catch-up session serves it.
-        } else if let Some(other) = other {
-            name = other;
-        } else if later {
-            match transfer.run.returning() {
-                Some(ReceiverFailure::Damaged(why)) => {
-                    notice(format_args!("{why}: waiting for a catch-up session to receive it again"))
+        let attempt = transfer.next_attempt(&stop, &mut second);
+        let again = attempt.is_some();
+        match attempt {
+            Some(Attempt::Name(other)) => name = other,
+            Some(Attempt::Later) => {}
+            None => {
+                let result = transfer.finish(&stop);
+                if let Some(exec) = &exec {
+                    transfer.run_after_failure(exec, &result);
                 }
-                _ => notice("not complete: waiting for a catch-up session"),
+                if transfer.run.driver().machine().association().is_some() {
+                    transfers += 1;
+                    failed += u64::from(result.is_err());
+                }
+                worst = worse(worst, result);
             }
-        } else {
-            let result = transfer.finish(&stop);
-            if let Some(exec) = &exec {
-                transfer.run_after_failure(exec, &result);
-            }
-            if transfer.run.driver().machine().association().is_some() {
-                transfers += 1;
-                failed += u64::from(result.is_err());
-            }
-            worst = worse(worst, result);
         }
         (patience, follower, told_open) = (transfer.patience, transfer.follower, transfer.told_open);
         options.returning = transfer.run.returning();
@@ -291,6 +232,71 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+/// Opens the sockets; none if a service is stopped before there is a network.
+fn open(args: &Args, from: Option<SocketAddr>, stop: &Stop) -> anyhow::Result<(Network, Option<Bound>)> {
+    if args.one_way && from.is_some() {
+        bail!(
+            "--one-way sends nothing, and unicast copies must be asked for: leave out the address in --from"
+        );
+    }
+    let network = Network { service: args.keep_going, from, ..args.network.keyed_network()? };
+    let bound = match args.keep_going {
+        true => open_service(&network, stop, 1, None)?,
+        false => Some(network.open(true, 1, None)?),
+    };
+    Ok((network, bound))
+}
+
+/// Destination of the received data.
+fn sink(args: &Args) -> anyhow::Result<Sink> {
+    Ok(match args.stdout {
+        _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
+        true => Sink::Files(Target::Output(Output::stdout())),
+        false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
+    })
+}
+
+/// Options of the receiver.
+fn options(
+    args: &Args,
+    from: BTreeSet<String>,
+    exec: Option<Arc<Exec>>,
+    monitor: Option<Monitor>,
+) -> anyhow::Result<ReceiveOptions> {
+    let history = match &args.trust_history {
+        None if args.trust.is_empty() => None,
+        None => default_history(),
+        path => path.clone(),
+    };
+    Ok(ReceiveOptions {
+        monitor,
+        timeout: args.timeout.unwrap_or(TIMEOUT),
+        keep_seeking: args.keep_going,
+        from,
+        files: FileOptions {
+            tell: args.network.json || args.keep_going,
+            finish: exec.map(|exec| Finish::new(move |arrived| exec.arrived(arrived))),
+            sync: args.sync,
+            allow_delete: args.allow_delete,
+            allow_archive: args.allow_archive.unwrap_or_default(),
+        },
+        helps: args.helps,
+        trust: Trust { keys: args.trust.clone(), history, allow_older: args.allow_older },
+        jobs: args.job.iter().cloned().collect(),
+        one_way: args.one_way,
+        process: Some(getrandom::u64().map_err(|_| anyhow!("the system gives no random numbers"))?),
+        ..ReceiveOptions::default()
+    })
+}
+
+/// Another attempt at the same transfer.
+enum Attempt {
+    /// Attempt at once, with this name.
+    Name(String),
+    /// Attempt in a catch-up session.
+    Later,
+}
+
 /// Transfer from waiting for a sender to the report.
 struct Transfer<'a> {
     run: ReceiveRun<Watch>,
@@ -310,7 +316,54 @@ struct Transfer<'a> {
     plain: PlainProgress,
 }
 
-impl Transfer<'_> {
+impl<'a> Transfer<'a> {
+    fn new(
+        run: ReceiveRun<Watch>,
+        args: &'a Args,
+        patience: WaitNotices,
+        follower: Follower,
+        told_open: bool,
+    ) -> Self {
+        Transfer {
+            run,
+            args,
+            bar: None,
+            patience,
+            room: SpaceCheck::new((!args.stdout && !args.stream).then_some(&args.out)),
+            follower,
+            moved: false,
+            told_open,
+            files: Names::default(),
+            plain: PlainProgress::default(),
+        }
+    }
+
+    /// Another attempt at the same transfer, if there is one. `second` is a name for the case that the first one is
+    /// taken.
+    fn next_attempt(&self, stop: &Stop, second: &mut Option<String>) -> Option<Attempt> {
+        // The name is taken, usually by another receiver on this host.
+        let other = second.take().filter(|_| self.run.name_is_taken());
+        // A complete transfer stays complete if the sender could not be notified.
+        let complete = self.run.driver().application().has_succeeded() == Some(true);
+        if self.moved && !stop.asked() && !complete {
+            // The session continues without this receiver; a catch-up session serves it.
+            return Some(Attempt::Later);
+        }
+        if let Some(other) = other {
+            return Some(Attempt::Name(other));
+        }
+        if !self.run.is_served_later() || stop.asked() {
+            return None;
+        }
+        match self.run.returning() {
+            Some(ReceiverFailure::Damaged(why)) => {
+                notice(format_args!("{why}: waiting for a catch-up session to receive it again"));
+            }
+            _ => notice("not complete: waiting for a catch-up session"),
+        }
+        Some(Attempt::Later)
+    }
+
     /// Runs the session to its end.
     fn conduct(&mut self, stop: &Stop) -> anyhow::Result<()> {
         let Transfer { run, args, bar, patience, room, follower, moved, files, plain, .. } = self;
@@ -397,175 +450,6 @@ impl Transfer<'_> {
                 let of = incoming.total().map_or_else(String::new, |total| format!(" of {}", Human(total)));
                 format!("; {files} file{plural} complete, {}{of} received", Human(bytes))
             }
-        }
-    }
-
-    /// Reason for a session that ended before the transfer.
-    fn failure(&self, failure: &ReceiverFailure) -> Problem {
-        let untouched = self.run.driver().machine().member_number().is_none();
-        Problem::Transfer(match failure {
-            ReceiverFailure::Left(_) if untouched => "interrupted while it waited for a sender".to_owned(),
-            failure => explain(failure),
-        })
-    }
-
-    /// Prints the report.
-    fn finish(&mut self, stop: &Stop) -> anyhow::Result<()> {
-        let untouched = self.run.driver().machine().member_number().is_none();
-        let outcome = self.run.driver_mut().application_mut().take_result();
-        let result = match (outcome, self.run.phase()) {
-            (Some(result), _) => result,
-            // An interrupt is the usual end of a waiting service, not a failure.
-            (None, ReceiverPhase::Failed(ReceiverFailure::Left(_)))
-                if untouched && self.args.keep_going && stop.asked() =>
-            {
-                return Ok(());
-            }
-            (None, ReceiverPhase::Failed(failure)) => Err(self.failure(failure)),
-            (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
-        };
-        let application = self.run.driver_mut().application_mut();
-        for line in application.take_notes() {
-            notice(line);
-        }
-        let report = self.run.report(result.as_ref().map(|_| ()).map_err(ToString::to_string));
-        for (path, reason) in &report.unstored {
-            notice(format_args!("{} {reason}: not delivered", shown_path(path)));
-        }
-        for loss in &report.losses {
-            notice(format_args!("cannot store {loss}"));
-        }
-        let incoming = self.run.driver().application();
-        let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
-        let came = bytes - (report.resumed + report.copied).min(bytes);
-        let goodput = if seconds > 0.0 { came as f64 * 8.0 / seconds } else { 0.0 };
-        let live = match incoming.sink() {
-            Some(Sink::Live(live)) => Some(live),
-            _ => None,
-        };
-        if self.args.network.json {
-            let stats = self.run.driver().stats();
-            let senders: Vec<_> = report
-                .senders
-                .iter()
-                .map(|sender| {
-                    json!({
-                        "name": sender.name,
-                        "files": sender.files,
-                        "bytes": sender.bytes,
-                        "digest": live.and_then(|live| live.digest_of(&sender.name)).map(hex),
-                        "signed_by": sender.signature.map(|by| by.key.to_string()),
-                        "signed_at": sender.signature.map(|by| by.seconds()),
-                        "outcome": if let Some(Ok(())) = sender.outcome { "verified" } else { "failed" },
-                        "reason": sender.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()),
-                    })
-                })
-                .collect();
-            print_json(&json!({
-                "event": "report",
-                "outcome": if report.is_success() { "verified" } else { "failed" },
-                "reason": report.outcome.as_ref().err(),
-                "sender": report.sender,
-                "acknowledged": report.acknowledged,
-                "files": files,
-                "messages": live.map(Live::messages),
-                "digest": live.and_then(Live::digest).map(hex),
-                "senders": senders,
-                "unstored": unstored_json(&report.unstored),
-                "losses": losses_json(&report.losses),
-                "lost": lost_json(&report.lost),
-                "served": report.served,
-                "repairs": report.repairs,
-                "bytes": bytes,
-                "resumed": report.resumed,
-                "copied": report.copied,
-                "deleted": report.deleted.as_ref().map(deleted_json),
-                "seconds": seconds,
-                "goodput_bps": goodput,
-                "datagrams_received": report.datagrams_received,
-                "paths": self.run.driver().endpoint().subscription().map(|state| json!({
-                    "from": state.server.to_string(),
-                    "unicast": state.unicast,
-                    "multicasts": state.multicasts,
-                    "copies": state.copies,
-                })),
-                "sealed": self.run.driver().endpoint().seal_bytes() > 0,
-                "seal_drops": seal_drops_json(self.run.driver().endpoint()),
-                "injected_drops": stats.injected_drops,
-                "kernel_drops": self.run.driver().endpoint().kernel_drops(),
-            }))?;
-        }
-        if !self.args.network.json {
-            if let Some(deleted) = report.deleted.as_ref().filter(|deleted| deleted.count > 0) {
-                let mut names = Names::default();
-                deleted.paths.iter().for_each(|path| names.push(shown_path(path)));
-                names.more += deleted.count - deleted.paths.len() as u64;
-                notice(format_args!("deleted {names}"));
-            }
-            for (name, reason) in &report.lost {
-                notice(format_args!("{name} is gone: {reason}"));
-            }
-            if !report.served.is_empty() {
-                notice(shown(&format!("{} repairs for {}", report.repairs, report.served.join(", "))));
-            }
-        }
-        if let Some(live) = live {
-            let messages = live.messages();
-            match live.digest() {
-                Some(digest) => eprintln!("received {messages} messages, digest of their order {digest}"),
-                None => eprintln!("received {messages} messages, each as soon as it was there"),
-            }
-        }
-        match result {
-            Ok(()) => {
-                if !self.args.network.json && !self.args.stdout && !self.args.stream {
-                    let plural = if files == 1 { "" } else { "s" };
-                    let (origin, time) = match self.args.keep_going {
-                        true => (format!("{}: ", shown(&self.origin())), format!(" at {}", utc_now())),
-                        false => (String::new(), String::new()),
-                    };
-                    println!(
-                        "received {origin}{files} file{plural}, {}{} in {seconds:.2} s, verified ({}){time}",
-                        Human(bytes),
-                        resumed(report.resumed + report.copied),
-                        Rate(goodput)
-                    );
-                    for sender in &report.senders {
-                        if let Some(by) = sender.signature {
-                            let age =
-                                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                            let age = age.saturating_sub(by.seconds());
-                            println!("signed {age} s ago by {}", by.key);
-                        }
-                    }
-                    let told = std::mem::replace(&mut self.told_open, self.args.keep_going);
-                    if self.args.network.key_file.is_none() && !told {
-                        println!("{OPEN}");
-                    }
-                }
-                Ok(())
-            }
-            Err(Problem::Transfer(reason) | Problem::Damaged(reason)) => {
-                match Some(self.origin()).filter(|origin| self.args.keep_going && !origin.is_empty()) {
-                    Some(origin) => notice(format_args!("{origin}: {reason}{}", self.rest(files, bytes))),
-                    None => notice(format_args!("{reason}{}", self.rest(files, bytes))),
-                }
-                if let Some(kept) = self.run.driver_mut().application_mut().kept() {
-                    notice(format_args!(
-                        "{} of it are kept: the same command goes on from there when the same files are sent again",
-                        Human(kept)
-                    ));
-                }
-                Err(JobFailed.into())
-            }
-            Err(Problem::Local(error)) if self.args.keep_going => {
-                match self.origin() {
-                    origin if origin.is_empty() => notice(&error),
-                    origin => notice(format_args!("{origin}: {error}")),
-                }
-                Err(anyhow!("not every transfer could be written: see above"))
-            }
-            Err(Problem::Local(error)) => Err(error.into()),
         }
     }
 }

@@ -134,22 +134,7 @@ impl WaitNotices {
         let session = driver.machine();
         let name = session.sender_name().unwrap_or("the sender");
         Some(match wait {
-            Wait::Invitation => {
-                if let Some(line) = driver.endpoint().subscription().and_then(without_copies) {
-                    return Some(line);
-                }
-                let mut heard = driver.observer().inner.strangers(driver.endpoint());
-                let passed_over = session.unlisted_sender().map(shown);
-                heard.extend(
-                    passed_over.map(|name| format!("{name} invites, but --from or --job does not list it")),
-                );
-                heard.extend(
-                    session
-                        .unsuitable_sender()
-                        .map(|(name, why)| format!("{} invites, but {why}", shown(name))),
-                );
-                self.place.uninvited(&heard, &Evidence::of(driver.endpoint(), self.unroutable))
-            }
+            Wait::Invitation => self.uninvited(run),
             Wait::Welcome => {
                 let failure = address.and_then(|address| driver.endpoint().send_failure(address.ip()));
                 return self.does_not_answer(name, address, failure.as_ref());
@@ -160,6 +145,22 @@ impl WaitNotices {
 }
 
 impl WaitNotices {
+    /// Notice that no sender invites this receiver, with the evidence for the cause.
+    fn uninvited(&self, run: &ReceiveRun<Watch>) -> String {
+        let driver = run.driver();
+        let session = driver.machine();
+        if let Some(line) = driver.endpoint().subscription().and_then(without_copies) {
+            return line;
+        }
+        let mut heard = driver.observer().inner.strangers(driver.endpoint());
+        let passed_over = session.unlisted_sender().map(shown);
+        heard.extend(passed_over.map(|name| format!("{name} invites, but --from or --job does not list it")));
+        heard.extend(
+            session.unsuitable_sender().map(|(name, why)| format!("{} invites, but {why}", shown(name))),
+        );
+        self.place.uninvited(&heard, &Evidence::of(driver.endpoint(), self.unroutable))
+    }
+
     /// Reason for which an invited receiver is not in a session. The number of notices is limited, since anyone can
     /// invite without end.
     fn passed_by(&mut self, run: &ReceiveRun<Watch>) -> Option<String> {

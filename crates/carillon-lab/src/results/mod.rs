@@ -105,6 +105,35 @@ pub enum ResultsError {
     There(String),
 }
 
+/// Opens the journal of a folder, with the finished runs of an earlier sweep if it is resumed.
+fn open_journal(
+    file: &ScenarioFile,
+    plan: &Plan,
+    dir: &Path,
+    contents: Contents,
+    existing: Existing,
+) -> Result<Journal, ResultsError> {
+    let digest = digest(file, plan, contents);
+    let path = dir.join(JOURNAL_FILE);
+    if existing == Existing::Resume {
+        check_resumed(dir, file, path.exists())?;
+    }
+    let earlier = match path.exists() && existing == Existing::Resume {
+        true => {
+            Some(Journal::resume(&path, &digest, plan.runs.len(), contents.metrics).map_err(io_at(&path))?)
+        }
+        false => None,
+    };
+    match earlier {
+        Some(Some(journal)) => Ok(journal),
+        Some(None) => {
+            let what = "has a sweep of another scenario, file, seed or version, which cannot be resumed with this one";
+            Err(ResultsError::There(format!("{} {what}", dir.display())))
+        }
+        None => Ok(Journal::create(&path, &digest, plan.runs.len(), contents.metrics).map_err(io_at(&path))?),
+    }
+}
+
 impl<'a> Writer<'a> {
     /// Opens a folder, which is made if it is not there.
     pub fn open(
@@ -116,27 +145,7 @@ impl<'a> Writer<'a> {
     ) -> Result<Self, ResultsError> {
         check(dir, existing)?;
         fs::create_dir_all(dir).map_err(io_at(dir))?;
-        let digest = digest(file, plan, contents);
-        let path = dir.join(JOURNAL_FILE);
-        if existing == Existing::Resume {
-            check_resumed(dir, file, path.exists())?;
-        }
-        let earlier = match path.exists() && existing == Existing::Resume {
-            true => Some(
-                Journal::resume(&path, &digest, plan.runs.len(), contents.metrics).map_err(io_at(&path))?,
-            ),
-            false => None,
-        };
-        let journal = match earlier {
-            Some(Some(journal)) => journal,
-            Some(None) => {
-                let what = "has a sweep of another scenario, file, seed or version, which cannot be resumed with this one";
-                return Err(ResultsError::There(format!("{} {what}", dir.display())));
-            }
-            None => {
-                Journal::create(&path, &digest, plan.runs.len(), contents.metrics).map_err(io_at(&path))?
-            }
-        };
+        let journal = open_journal(file, plan, dir, contents, existing)?;
         remove_leftovers(dir);
         let keys: Vec<(String, ColumnKind)> = file
             .axes()

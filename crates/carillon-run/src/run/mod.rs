@@ -65,13 +65,7 @@ pub fn simulate(
     };
     let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
         Ok(world) => world,
-        // It delivers nothing.
-        Err(_) if scenario.keeps_unfinished => {
-            let mut result = RunResult::new(run, Recorder::new(scenario), true, 0, Duration::ZERO)?;
-            result.samples.retain(|(metric, _)| *metric == "undelivered_share");
-            result.nodes.clear();
-            return Ok(Some(result));
-        }
+        Err(_) if scenario.keeps_unfinished => return RunResult::of_nothing(run).map(Some),
         Err(error) => return Err(error),
     };
     world.start();
@@ -130,6 +124,14 @@ pub fn simulate(
 }
 
 impl RunResult {
+    /// Result of a run that cannot begin and delivers nothing.
+    fn of_nothing(run: &Run) -> Result<RunResult, RunError> {
+        let mut result = RunResult::new(run, Recorder::new(&run.scenario), true, 0, Duration::ZERO)?;
+        result.samples.retain(|(metric, _)| *metric == "undelivered_share");
+        result.nodes.clear();
+        Ok(result)
+    }
+
     /// Computes the results of a run, simulated or on a testbed: the metrics of the recorded trace, if the senders
     /// are `done`.
     pub fn new(

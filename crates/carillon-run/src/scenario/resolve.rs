@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Config, HelperTable, Helpers, NetworkKind, NodeId, ProtocolEntry, Role, Span};
 use carillon_sim::graph::GraphConfig;
-use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig};
+use carillon_sim::{DEFAULT_EMISSION_LIMIT, HostConfig, LanConfig};
 use toml::{Table, Value};
 
 use super::document::{
@@ -60,35 +60,10 @@ impl ScenarioFile {
         let bad = |key: &str, what: String| self.bad(key, what);
         let sections = loss::sections(self, &document.loss, table)?;
         let is_lan = document.network.kind.is_shared();
-        type Keys = (&'static [&'static str], &'static str);
-        const GRAPH: Keys = (GRAPH_KEYS, "graph");
-        const LINK: Keys = (LINK_KEYS, "graph");
-        const STAR: Keys = (STAR_KEYS, "star");
-        const INPUT: Keys = (INPUT_KEYS, "star");
-        let foreign: &[Keys] = match document.network.kind {
-            document::NetworkKind::Lan => &[(RADIO_KEYS, "radio"), GRAPH, LINK, STAR, INPUT],
-            document::NetworkKind::Radio => &[(LAN_KEYS, "lan"), GRAPH, LINK, STAR, INPUT],
-            document::NetworkKind::Star => {
-                &[(MEDIUM_KEYS, "lan"), (LAN_KEYS, "lan"), (RADIO_KEYS, "radio"), GRAPH]
-            }
-            document::NetworkKind::Graph => {
-                &[(MEDIUM_KEYS, "lan"), (LAN_KEYS, "lan"), (RADIO_KEYS, "radio"), STAR]
-            }
-        };
-        for (keys, kind) in foreign {
-            if let Some(key) = given(table, keys) {
-                return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
-            }
-        }
+        self.refuse_foreign_keys(document.network.kind, table)?;
         let (protocol, config) = self.protocol(&document.protocol, is_lan, document.workload.size())?;
         let (network, receivers) = if is_lan {
-            let mut network = document.network.lan();
-            loss::lan(&sections, &mut network)?;
-            let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
-            if network.radio.is_none() && network.propagation_delay > half_slot {
-                let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
-                return Err(bad("network.propagation_delay", what));
-            }
+            let network = self.lan(&document, &sections)?;
             let receivers =
                 document.group.receivers.ok_or_else(|| bad("group.receivers", "is missing".into()))?;
             (ScenarioNetwork::Lan(network), receivers)
@@ -108,16 +83,7 @@ impl ScenarioFile {
         let overhead = (protocol.packets.header_bytes)(&config).data as u32 + network.overhead();
         let workload = self.workload(&document, &sections, &network, overhead)?;
         let hosts = self.hosts(&document, &sections, &network, receivers)?;
-        let senders = document.group.senders;
-        let has_many = protocol.session.many_sources.is_some() || protocol.roles.contains(&Role::Peer);
-        let most = if has_many { receivers + 1 } else { 1 };
-        if !(1..=most).contains(&senders) {
-            let what = match most {
-                1 => format!("is {senders}: \"{}\" has one sender", protocol.name),
-                _ => format!("is {senders}: give 1 to {most}, the nodes of the group"),
-            };
-            return Err(bad("group.senders", what));
-        }
+        let senders = self.senders(&document, protocol, receivers)?;
         let group = &document.group;
         let helped = !group.helpers_if_any || protocol.helpers != Helpers::None;
         let helpers = helpers::table(
@@ -128,33 +94,14 @@ impl ScenarioFile {
             group.tree.as_ref().filter(|_| helped),
         );
         let helpers: Arc<HelperTable> = helpers.map_err(|(key, what)| bad(key, what))?.into();
-        let span = |span: Option<Span>| span.map(|span| span.at(BitRate::mbps(10)));
-        let (dies, told) = (span(group.helper_dies), span(group.death_told));
-        if dies.is_none() && told.is_some() {
-            return Err(bad("group.death_told", "belongs to group.helper_dies".into()));
-        }
-        if dies.is_some() && network.graph().is_none() {
-            return Err(bad("group.helper_dies", "belongs to kind = \"graph\"".into()));
-        }
-        let death = dies.and_then(|at| {
-            let node = first_helping(protocol, &network, &helpers)?;
-            Some(Death { node, at, told: told.map(|told| at + told) })
-        });
+        let death = self.death(&document, protocol, &network, &helpers)?;
         let reader = self.reader(&document, &network, &network.receivers(receivers))?;
         let competitor = self.competitor(&document, &network, protocol)?;
         let only_helping = helpers.helpers().iter().filter(|helper| !helper.delivers).count();
         let stations = receivers as usize + 1 + only_helping;
         let losses =
             loss::placed(&sections, protocol, &network, &network.receivers(receivers), stations)?.into();
-        let offered = workload.messages.saturating_mul(senders.into());
-        let deliveries = offered.saturating_mul(receivers.into());
-        if offered > MAX_MESSAGES || deliveries > MAX_DELIVERIES {
-            let what = format!(
-                "is {}: with {senders} senders and {receivers} receivers a run has {offered} messages and {deliveries} deliveries, and may have {MAX_MESSAGES} and {MAX_DELIVERIES}; send fewer messages, to fewer receivers, or in several runs (run.replications)",
-                workload.messages
-            );
-            return Err(bad("workload.messages", what));
-        }
+        self.check_load(workload.messages, senders, receivers)?;
         Ok(Scenario {
             name: document.name,
             receivers,
@@ -181,6 +128,99 @@ impl ScenarioFile {
                 queues: document.run.measure.contains(&Measurement::Queues),
             },
         })
+    }
+
+    /// Refuses keys that belong to other kinds of networks.
+    fn refuse_foreign_keys(&self, kind: document::NetworkKind, table: &Table) -> Result<(), ScenarioError> {
+        type Keys = (&'static [&'static str], &'static str);
+        const GRAPH: Keys = (GRAPH_KEYS, "graph");
+        const LINK: Keys = (LINK_KEYS, "graph");
+        const STAR: Keys = (STAR_KEYS, "star");
+        const INPUT: Keys = (INPUT_KEYS, "star");
+        let foreign: &[Keys] = match kind {
+            document::NetworkKind::Lan => &[(RADIO_KEYS, "radio"), GRAPH, LINK, STAR, INPUT],
+            document::NetworkKind::Radio => &[(LAN_KEYS, "lan"), GRAPH, LINK, STAR, INPUT],
+            document::NetworkKind::Star => {
+                &[(MEDIUM_KEYS, "lan"), (LAN_KEYS, "lan"), (RADIO_KEYS, "radio"), GRAPH]
+            }
+            document::NetworkKind::Graph => {
+                &[(MEDIUM_KEYS, "lan"), (LAN_KEYS, "lan"), (RADIO_KEYS, "radio"), STAR]
+            }
+        };
+        for (keys, kind) in foreign {
+            if let Some(key) = given(table, keys) {
+                return Err(self.bad(key, format!("belongs to kind = \"{kind}\"")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A shared network.
+    fn lan(&self, document: &Document, sections: &[Section<'_>]) -> Result<LanConfig, ScenarioError> {
+        let mut network = document.network.lan();
+        loss::lan(sections, &mut network)?;
+        let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
+        if network.radio.is_none() && network.propagation_delay > half_slot {
+            let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
+            return Err(self.bad("network.propagation_delay", what));
+        }
+        Ok(network)
+    }
+
+    /// Number of senders.
+    fn senders(
+        &self,
+        document: &Document,
+        protocol: &ProtocolEntry,
+        receivers: u32,
+    ) -> Result<u32, ScenarioError> {
+        let senders = document.group.senders;
+        let has_many = protocol.session.many_sources.is_some() || protocol.roles.contains(&Role::Peer);
+        let most = if has_many { receivers + 1 } else { 1 };
+        if !(1..=most).contains(&senders) {
+            let what = match most {
+                1 => format!("is {senders}: \"{}\" has one sender", protocol.name),
+                _ => format!("is {senders}: give 1 to {most}, the nodes of the group"),
+            };
+            return Err(self.bad("group.senders", what));
+        }
+        Ok(senders)
+    }
+
+    /// Death of a helper, if the scenario has one.
+    fn death(
+        &self,
+        document: &Document,
+        protocol: &ProtocolEntry,
+        network: &ScenarioNetwork,
+        helpers: &HelperTable,
+    ) -> Result<Option<Death>, ScenarioError> {
+        let group = &document.group;
+        let span = |span: Option<Span>| span.map(|span| span.at(BitRate::mbps(10)));
+        let (dies, told) = (span(group.helper_dies), span(group.death_told));
+        if dies.is_none() && told.is_some() {
+            return Err(self.bad("group.death_told", "belongs to group.helper_dies".into()));
+        }
+        if dies.is_some() && network.graph().is_none() {
+            return Err(self.bad("group.helper_dies", "belongs to kind = \"graph\"".into()));
+        }
+        Ok(dies.and_then(|at| {
+            let node = first_helping(protocol, network, helpers)?;
+            Some(Death { node, at, told: told.map(|told| at + told) })
+        }))
+    }
+
+    /// Refuses a run with more messages or deliveries than a run may have.
+    fn check_load(&self, messages: u64, senders: u32, receivers: u32) -> Result<(), ScenarioError> {
+        let offered = messages.saturating_mul(senders.into());
+        let deliveries = offered.saturating_mul(receivers.into());
+        if offered > MAX_MESSAGES || deliveries > MAX_DELIVERIES {
+            let what = format!(
+                "is {messages}: with {senders} senders and {receivers} receivers a run has {offered} messages and {deliveries} deliveries, and may have {MAX_MESSAGES} and {MAX_DELIVERIES}; send fewer messages, to fewer receivers, or in several runs (run.replications)"
+            );
+            return Err(self.bad("workload.messages", what));
+        }
+        Ok(())
     }
 
     fn workload(

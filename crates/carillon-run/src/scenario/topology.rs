@@ -82,19 +82,9 @@ pub(super) fn topology(
         false => Some(files::open(name, inputs, link_delay).map_err(|what| ("network.topology", what))?),
     };
     let without_hosts = file.as_ref().is_some_and(|file| file.topology.has_no_hosts());
-    for &(key, generators) in KEYS {
-        let of_file = without_hosts && ROUTER_FILE_KEYS.contains(&key);
-        if sweep::has(table, key) && !generators.contains(&name) && !of_file {
-            let what = match generators {
-                [] => "belongs to a topology file without hosts".to_owned(),
-                _ => format!("belongs to topology = \"{}\"", generators.join("\" or \"")),
-            };
-            return Err((key, what));
-        }
-    }
+    refuse_foreign_keys(name, table, without_hosts)?;
     let seeds = Seeds::new(network.topology_seed.unwrap_or(1));
     let mut rng = seeds.stream("topology");
-    let host_delay = network.host_delay.map_or(Duration::from_millis(1), |span| span.at(network.rate()));
     let random = |model| {
         let side = network.plane.map_or(50.0, |span| span.at(network.rate()).as_secs_f64() * 1e3);
         let routers = network.routers.unwrap_or(100).clamp(1, 10_000) as usize;
@@ -121,21 +111,7 @@ pub(super) fn topology(
             own = links;
             topology
         }
-        "tree" => {
-            let fanout: Vec<u32> = match &network.fanout {
-                None => vec![10, 10, 10],
-                Some(text) => text.split('x').map(|level| level.trim().parse().unwrap_or(0)).collect(),
-            };
-            let leaves = fanout.iter().try_fold(1_u64, |all, &next| all.checked_mul(next.into()));
-            if fanout.is_empty()
-                || fanout.iter().any(|&next| next == 0 || next > 65_000)
-                || leaves.is_none_or(|leaves| leaves > 4_000_000)
-            {
-                let what = "says the children on each level, such as \"10 x 100\": 1 to 65000 each, 4 million leaves at most";
-                return Err(("network.fanout", what.into()));
-            }
-            level_tree(&fanout, link_delay)
-        }
+        "tree" => level_tree(&fanout(network)?, link_delay),
         "random" => {
             let model = EdgeModel::Pure(network.edge_probability.map_or(0.1, |p| p.value()));
             random(model)(&mut rng).map_err(sparse)?
@@ -160,23 +136,75 @@ pub(super) fn topology(
         }
     };
     if topology.has_no_hosts() {
-        if !topology.is_connected() {
-            return Err(("network.topology", not_connected(name, &topology)));
-        }
-        let receivers = receivers.ok_or(("group.receivers", format!("is required for \"{name}\"")))?;
-        if !(1..=1_000_000).contains(&receivers) {
-            return Err(("group.receivers", format!("is {receivers}: give 1 to 1000000")));
-        }
-        let everywhere = (0..topology.nodes() as u32).map(NodeId);
-        let places: Vec<NodeId> = match domains.is_empty() {
-            true => everywhere.collect(),
-            // Hosts are in stub domains.
-            false => everywhere.filter(|node| domains[node.index()] == Domain::Stub).collect(),
-        };
-        let placement = seeds.replication(network.placement_seed.unwrap_or(1));
-        let mut rng = placement.stream("placement");
-        generate::place(&mut topology, &places, receivers as usize, host_delay, &mut rng);
+        place_hosts(network, name, receivers, &domains, &seeds, &mut topology)?;
     }
+    check(name, receivers, &topology)?;
+    Ok(Named { topology, domains, own })
+}
+
+/// Refuses keys of other topologies.
+fn refuse_foreign_keys(name: &str, table: &Table, without_hosts: bool) -> Result<(), Problem> {
+    for &(key, generators) in KEYS {
+        let of_file = without_hosts && ROUTER_FILE_KEYS.contains(&key);
+        if sweep::has(table, key) && !generators.contains(&name) && !of_file {
+            let what = match generators {
+                [] => "belongs to a topology file without hosts".to_owned(),
+                _ => format!("belongs to topology = \"{}\"", generators.join("\" or \"")),
+            };
+            return Err((key, what));
+        }
+    }
+    Ok(())
+}
+
+/// Number of children on each level of a tree.
+fn fanout(network: &Network) -> Result<Vec<u32>, Problem> {
+    let fanout: Vec<u32> = match &network.fanout {
+        None => vec![10, 10, 10],
+        Some(text) => text.split('x').map(|level| level.trim().parse().unwrap_or(0)).collect(),
+    };
+    let leaves = fanout.iter().try_fold(1_u64, |all, &next| all.checked_mul(next.into()));
+    if fanout.is_empty()
+        || fanout.iter().any(|&next| next == 0 || next > 65_000)
+        || leaves.is_none_or(|leaves| leaves > 4_000_000)
+    {
+        let what = "says the children on each level, such as \"10 x 100\": 1 to 65000 each, 4 million leaves at most";
+        return Err(("network.fanout", what.into()));
+    }
+    Ok(fanout)
+}
+
+/// Places the source and the receivers of a topology that has only routers.
+fn place_hosts(
+    network: &Network,
+    name: &str,
+    receivers: Option<u32>,
+    domains: &[Domain],
+    seeds: &Seeds,
+    topology: &mut Topology,
+) -> Result<(), Problem> {
+    let host_delay = network.host_delay.map_or(Duration::from_millis(1), |span| span.at(network.rate()));
+    if !topology.is_connected() {
+        return Err(("network.topology", not_connected(name, topology)));
+    }
+    let receivers = receivers.ok_or(("group.receivers", format!("is required for \"{name}\"")))?;
+    if !(1..=1_000_000).contains(&receivers) {
+        return Err(("group.receivers", format!("is {receivers}: give 1 to 1000000")));
+    }
+    let everywhere = (0..topology.nodes() as u32).map(NodeId);
+    let places: Vec<NodeId> = match domains.is_empty() {
+        true => everywhere.collect(),
+        // Hosts are in stub domains.
+        false => everywhere.filter(|node| domains[node.index()] == Domain::Stub).collect(),
+    };
+    let placement = seeds.replication(network.placement_seed.unwrap_or(1));
+    let mut rng = placement.stream("placement");
+    generate::place(topology, &places, receivers as usize, host_delay, &mut rng);
+    Ok(())
+}
+
+/// Checks that a topology has its hosts and is connected.
+fn check(name: &str, receivers: Option<u32>, topology: &Topology) -> Result<(), Problem> {
     if let Some(receivers) = receivers.filter(|&receivers| receivers as usize != topology.receivers.len()) {
         let has = topology.receivers.len();
         let what = format!("is {receivers}, but the topology \"{name}\" has {has}: leave the key out");
@@ -190,9 +218,9 @@ pub(super) fn topology(
         return Err(("network.topology", format!("\"{name}\": its source is a receiver too")));
     }
     if !topology.is_connected() {
-        return Err(("network.topology", not_connected(name, &topology)));
+        return Err(("network.topology", not_connected(name, topology)));
     }
-    Ok(Named { topology, domains, own })
+    Ok(())
 }
 
 /// Opens the file of a network, if it has no hosts, and keeps the components that the network names. It does not have

@@ -89,37 +89,7 @@ enum Backend {
 /// `carillon run`
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let origin = args.file.display().to_string();
-    let text = fs::read(&args.file).with_context(|| format!("cannot read {origin}"))?;
-    let Ok(text) = String::from_utf8(text) else { bail!("{origin}: is not text in UTF-8") };
-    let mut settings = Vec::new();
-    for setting in &args.settings {
-        let Some((key, value)) = setting.split_once('=') else {
-            bail!("--set {setting}: write KEY=VALUE, such as group.receivers=20");
-        };
-        settings.push((key.trim(), value.trim()));
-    }
-    let is_scenario = args.file.extension().is_some_and(|extension| extension == "toml");
-    // All settings are applied together: one of them may be valid only with another.
-    let (file, command) = if is_scenario {
-        (ScenarioFile::parse_set(&origin, &text, &settings, inputs::beside(&origin))?, None)
-    } else {
-        if !CommandFile::recognises(&text) {
-            let what = if ScenarioFile::recognises(&text) {
-                "looks like a scenario: give it a name that ends in .toml"
-            } else {
-                "is neither a scenario, which is TOML in a file that ends in .toml, nor a command file of the 1996 simulator, \
-                 which has lines such as PROTO = SAW"
-            };
-            bail!("{origin}: {what}");
-        }
-        let command = CommandFile::parse(&origin, &text)?;
-        (command.scenario.with_all(&settings)?, Some(command))
-    };
-    // The scenario's own seed, given again, is no other scenario, so --resume accepts it.
-    let file = match args.seed.filter(|seed| *seed != file.seed()) {
-        Some(seed) => file.with("run.seed", &seed.to_string())?,
-        None => file,
-    };
+    let (file, command) = read(args, &origin)?;
     let folder = args.out.folder()?;
     results::check(folder.path(), args.out.existing())?;
     if let Some(command) = &command {
@@ -196,6 +166,42 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         std::io::copy(&mut summary, &mut std::io::stdout().lock())?;
     }
     Ok(())
+}
+
+/// Reads the scenario, or the command file that describes one.
+fn read(args: &Args, origin: &str) -> anyhow::Result<(ScenarioFile, Option<CommandFile>)> {
+    let text = fs::read(&args.file).with_context(|| format!("cannot read {origin}"))?;
+    let Ok(text) = String::from_utf8(text) else { bail!("{origin}: is not text in UTF-8") };
+    let mut settings = Vec::new();
+    for setting in &args.settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("--set {setting}: write KEY=VALUE, such as group.receivers=20");
+        };
+        settings.push((key.trim(), value.trim()));
+    }
+    let is_scenario = args.file.extension().is_some_and(|extension| extension == "toml");
+    // All settings are applied together: one of them may be valid only with another.
+    let (file, command) = if is_scenario {
+        (ScenarioFile::parse_set(origin, &text, &settings, inputs::beside(origin))?, None)
+    } else {
+        if !CommandFile::recognises(&text) {
+            let what = if ScenarioFile::recognises(&text) {
+                "looks like a scenario: give it a name that ends in .toml"
+            } else {
+                "is neither a scenario, which is TOML in a file that ends in .toml, nor a command file of the 1996 simulator, \
+                 which has lines such as PROTO = SAW"
+            };
+            bail!("{origin}: {what}");
+        }
+        let command = CommandFile::parse(origin, &text)?;
+        (command.scenario.with_all(&settings)?, Some(command))
+    };
+    // The scenario's own seed, given again, is no other scenario, so --resume accepts it.
+    let file = match args.seed.filter(|seed| *seed != file.seed()) {
+        Some(seed) => file.with("run.seed", &seed.to_string())?,
+        None => file,
+    };
+    Ok((file, command))
 }
 
 /// Error that ends a sweep.

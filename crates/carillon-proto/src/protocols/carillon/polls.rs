@@ -158,6 +158,27 @@ impl PollScheduler {
         !std::mem::take(&mut self.is_incomplete)
     }
 
+    /// Arms the timer for the repetition of a poll, if there is one.
+    fn await_repeat(&self, context: &mut Context, purpose: Purpose) {
+        if (self.repeats_left > 0 || self.is_large_group()) && purpose != Purpose::Path {
+            // A poll to a large group samples more members each time. Wait until the last one can have taught
+            // something.
+            let unknown = if self.is_large_group() { self.timeout } else { Duration::ZERO };
+            let trip = self.trip.mean().unwrap_or(unknown);
+            context.timers.arm(Timer::Repeat, context.now + (trip / REPEATS_PER_ROUND_TRIP).max(self.quiet));
+        }
+    }
+
+    /// Wait and range of the requests that a poll causes. Members of a large group spread them over several round
+    /// trips, after a time in which repairs already sent can arrive.
+    fn request_spread(&self, purpose: Purpose) -> (Duration, Duration) {
+        if !self.is_large_group() || purpose == Purpose::Path {
+            return (Duration::ZERO, Duration::ZERO);
+        }
+        let trip = self.trip.mean().unwrap_or(MIN_REQUEST_SPREAD);
+        (trip * 2, (trip * 4).max(MIN_REQUEST_SPREAD))
+    }
+
     /// Writes a poll to these members and records it as outstanding.
     pub fn poll(
         &mut self,
@@ -222,25 +243,14 @@ impl PollScheduler {
             (self.round_size, self.may_begin) = (self.round.len(), false);
         }
         self.asked_at = if purpose == Purpose::Path { self.asked_at } else { context.now };
-        if (self.repeats_left > 0 || is_large_group) && purpose != Purpose::Path {
-            // A poll to a large group samples more members each time. Wait until the last one can have taught
-            // something.
-            let unknown = if is_large_group { self.timeout } else { Duration::ZERO };
-            let trip = self.trip.mean().unwrap_or(unknown);
-            context.timers.arm(Timer::Repeat, context.now + (trip / REPEATS_PER_ROUND_TRIP).max(self.quiet));
-        }
-        // Members of a large group spread their requests over several round trips, after a time in which repairs
-        // already sent can arrive.
-        let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
-        if is_large_group && purpose != Purpose::Path {
-            let trip = self.trip.mean().unwrap_or(MIN_REQUEST_SPREAD);
-            (after, span) = (trip * 2, (trip * 4).max(MIN_REQUEST_SPREAD));
-        }
+        self.await_repeat(context, purpose);
+        let (after, span) = self.request_spread(purpose);
         let micros = |span: Duration| u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
         let number = |number: u64| (number % MODULUS) as u32;
         let (next, first) = (number(blocks.sent), number(blocks.window.start().min(blocks.sent)));
         let last = blocks.sent.saturating_sub(1);
         let poll = Poll { next, first, question, after: micros(after), span: micros(span) };
+        let (listed, asked) = &self.lists;
         let (blocks, asked) = (Listed::new(listed), PolledReceivers::new(asked));
         Packet::Poll { poll, blocks, asked }.emit(context.association, buf);
         context.events.control("poll", last);

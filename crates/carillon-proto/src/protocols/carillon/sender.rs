@@ -231,6 +231,30 @@ impl CarillonSender {
         Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Round, buf))
     }
 
+    /// Writes a poll that finds out whether lost responses alone fill the window, if one is due.
+    fn poll_when_full(
+        &mut self,
+        context: &mut Context,
+        is_large_group: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        self.note_held(context.now, true);
+        if !(is_large_group && std::mem::take(&mut self.is_repeat_due)) {
+            return None;
+        }
+        let (members, purpose) = self.polls.for_path(MAX_LISTED_BLOCKS);
+        let asks = !members.is_empty();
+        asks.then(|| self.polls.poll(context, &mut self.blocks, &members, purpose, buf))
+    }
+
+    /// Waits until this time for the token bucket.
+    fn await_pace(&mut self, context: &mut Context, at: Time) {
+        // A member holds the sender up if its path is slower than the configured rate.
+        let by_path = self.polls.members.rate().is_some_and(|path| self.rate.is_none_or(|rate| path < rate));
+        self.note_held(context.now, by_path);
+        context.timers.arm(Timer::Pace, at);
+    }
+
     /// Handles a sender without data to send: closes the open block once it is old enough, and polls the members that
     /// have not confirmed everything.
     fn idle(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -356,24 +380,14 @@ impl Part for CarillonSender {
         }
         let was_unheard = self.polls.members.is_unheard();
         if self.polls.is_full(context.now, self.blocks.serial) {
-            self.note_held(context.now, true);
-            // Lost responses alone may fill the window. Other polls find that out.
-            let may_ask = is_large_group && std::mem::take(&mut self.is_repeat_due);
-            let (members, purpose) =
-                if may_ask { self.polls.for_path(MAX_LISTED_BLOCKS) } else { return None };
-            let asks = !members.is_empty();
-            return asks.then(|| self.polls.poll(context, &mut self.blocks, &members, purpose, buf));
+            return self.poll_when_full(context, is_large_group, buf);
         }
         if !was_unheard && self.polls.members.is_unheard() {
             self.update_rate(context.now);
         }
         // Token bucket: the packet waits until the bucket holds enough for it.
         if let Some(at) = self.pace.ready_at(context.now) {
-            // A member holds the sender up if its path is slower than the configured rate.
-            let by_path =
-                self.polls.members.rate().is_some_and(|path| self.rate.is_none_or(|rate| path < rate));
-            self.note_held(context.now, by_path);
-            context.timers.arm(Timer::Pace, at);
+            self.await_pace(context, at);
             return None;
         }
         // Paths are measured by polls between data packets, so that answers return evenly.

@@ -235,32 +235,9 @@ impl Settings {
             Paradigm::AcknowledgedDatagram => service::ACKNOWLEDGED_DATAGRAM,
             Paradigm::Transaction => service::TRANSACTION,
         };
-        if paradigm.is_single() && u64::from(context.max_payload) > maxdata {
-            let (word, most) = (config.choice("paradigm"), context.max_payload);
-            let reason = format!(
-                "paradigm = \"{word}\" sends each message in one packet: maxdata must be {most} byte or more"
-            );
-            return Err(ConfigError::Conflict(reason));
-        }
-        let errors = match config.choice("error_control") {
-            _ if [service::DATAGRAM, service::UNACKNOWLEDGED_MULTICAST].contains(&service) => {
-                ErrorControl::Off
-            }
-            _ if config.choice("reliability") == "none" => ErrorControl::Off,
-            // The single packet is the only one that can be missing.
-            _ if paradigm.is_single() => ErrorControl::GoBack,
-            "go-back-n" => ErrorControl::GoBack,
-            "selective" => ErrorControl::Selective,
-            _ => ErrorControl::Off,
-        };
-        let flag = |on: bool, bit: u32| if on { bit } else { 0 };
-        let modes = flag(!is_unicast, option::MULTI)
-            | flag(config.switch("fastnak"), option::FASTNAK)
-            | flag(errors == ErrorControl::Off, option::NOERR)
-            | flag(flow_control == "off", option::NOFLOW)
-            | flag(flow_control == "reservation", option::RES)
-            | flag(config.count("sort") > 0, option::SORT)
-            | flag(config.choice("checksum") == "header", option::NOCHECK);
+        check_single(config, paradigm, context.max_payload, maxdata)?;
+        let errors = error_control(config, service, paradigm);
+        let modes = modes(config, is_unicast, errors);
         let asks_for_taking = config.choice("status_request") == "dreq" || paradigm == Paradigm::Transaction;
         let is_named = config.choice("reliability") == "named" && !paradigm.is_single();
         // A receiver that the sender does not wait for may have missed FIRST.
@@ -269,13 +246,7 @@ impl Settings {
         Ok(Settings {
             paradigm,
             send_buffer: (buffer > 0).then_some(room),
-            segmentation: match config.choice("segmentation") {
-                // Each message has its own number or its own association.
-                _ if are_numbered || paradigm.is_single() => Segmentation::Messages,
-                "stream" => Segmentation::Stream,
-                "repairs" => Segmentation::Repairs,
-                _ => Segmentation::Messages,
-            },
+            segmentation: segmentation(config, paradigm, are_numbered),
             group_wait: if is_unicast { Duration::ZERO } else { span("group_wait") },
             demanded: if is_named { config.count("named") as usize } else { usize::MAX },
             late_join,
@@ -317,6 +288,59 @@ impl Settings {
             }),
         })
     }
+}
+
+/// Error control of a service.
+fn error_control(config: &Config, service: u8, paradigm: Paradigm) -> ErrorControl {
+    match config.choice("error_control") {
+        _ if [service::DATAGRAM, service::UNACKNOWLEDGED_MULTICAST].contains(&service) => ErrorControl::Off,
+        _ if config.choice("reliability") == "none" => ErrorControl::Off,
+        // The single packet is the only one that can be missing.
+        _ if paradigm.is_single() => ErrorControl::GoBack,
+        "go-back-n" => ErrorControl::GoBack,
+        "selective" => ErrorControl::Selective,
+        _ => ErrorControl::Off,
+    }
+}
+
+/// Division of messages into packets.
+fn segmentation(config: &Config, paradigm: Paradigm, are_numbered: bool) -> Segmentation {
+    match config.choice("segmentation") {
+        // Each message has its own number or its own association.
+        _ if are_numbered || paradigm.is_single() => Segmentation::Messages,
+        "stream" => Segmentation::Stream,
+        "repairs" => Segmentation::Repairs,
+        _ => Segmentation::Messages,
+    }
+}
+
+/// Option bits of every packet.
+fn modes(config: &Config, is_unicast: bool, errors: ErrorControl) -> u32 {
+    let flag = |on: bool, bit: u32| if on { bit } else { 0 };
+    flag(!is_unicast, option::MULTI)
+        | flag(config.switch("fastnak"), option::FASTNAK)
+        | flag(errors == ErrorControl::Off, option::NOERR)
+        | flag(config.choice("flow_control") == "off", option::NOFLOW)
+        | flag(config.choice("flow_control") == "reservation", option::RES)
+        | flag(config.count("sort") > 0, option::SORT)
+        | flag(config.choice("checksum") == "header", option::NOCHECK)
+}
+
+/// Checks that a message fits one packet, where it has to.
+fn check_single(
+    config: &Config,
+    paradigm: Paradigm,
+    max_payload: u32,
+    maxdata: u64,
+) -> Result<(), ConfigError> {
+    if paradigm.is_single() && u64::from(max_payload) > maxdata {
+        let (word, most) = (config.choice("paradigm"), max_payload);
+        let reason = format!(
+            "paradigm = \"{word}\" sends each message in one packet: maxdata must be {most} byte or more"
+        );
+        return Err(ConfigError::Conflict(reason));
+    }
+    Ok(())
 }
 
 /// Length of an IPv4 address segment, the longest kind, in bytes.
