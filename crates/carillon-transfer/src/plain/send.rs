@@ -104,9 +104,10 @@ impl PlainSend {
         if network.key.is_some() {
             return Err(Error::SealedPlain);
         }
-        let has_requests = plain_protocol(&self.protocol)?.1.linger.is_some();
-        let port = if has_requests { network.effective_group().port() } else { 0 };
-        network.open_at(port, false, self.hops, self.rate)
+        let (protocol, sessions) = plain_protocol(&self.protocol)?;
+        let port = if sessions.linger.is_some() { network.effective_group().port() } else { 0 };
+        // Receivers may multicast requests.
+        network.open_at(port, protocol.session.sender_hears_group, self.hops, self.rate)
     }
 
     /// Creates the sender of files, each under its own name. The protocol must be one that [sends

@@ -1,9 +1,9 @@
-//! Files in plain sessions of FLUTE over loopback: names, contents, and the end.
+//! Plain sessions of FLUTE and NORM over loopback: files with their names, messages of a stream, and the end.
 
 use std::path::PathBuf;
 
 use carillon_core::NoObserver;
-use carillon_transfer::plain::{PlainFolder, PlainNews, PlainReceive, PlainSend, plain_contents};
+use carillon_transfer::plain::{Framing, PlainFolder, PlainNews, PlainReceive, PlainSend, plain_contents};
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Error, Network};
 
@@ -51,6 +51,44 @@ fn files_arrive_with_their_names() {
     }
     let report = sender.join().expect("it does not panic").expect("it sends");
     assert_eq!((report.messages, report.bytes, report.datagrams_received), (3, 100_005, 0));
+}
+
+/// A stream of NORM, with and without the frames of ZeroMQ: messages keep their boundaries, also those longer than a
+/// packet.
+#[test]
+fn messages_of_a_stream_keep_their_boundaries() {
+    let Some(group) = carillon_testkit::loopback_group() else { return };
+    let network = Network { group, interface: Some("lo".to_owned()), ..Network::default() };
+    let text: Vec<u8> = (0..50_000_u32).map(|byte| (byte / 7) as u8).collect();
+    for framing in [Framing::None, Framing::ZeroMq] {
+        let options = PlainReceive { framing, ..PlainReceive::new("norm") };
+        let bound = options.bind(&network).expect("sockets");
+        let mut receiver = options.open(bound, NoObserver).expect("a receiver");
+        let (there, input) = (network.clone(), std::io::Cursor::new(text.clone()));
+        let sender = std::thread::spawn(move || {
+            let mut options = PlainSend { framing, message_bytes: Some(3000), ..PlainSend::new("norm") };
+            options.settings.push(("grtt".to_owned(), "2 ms".to_owned()));
+            let mut run = options.open(options.bind(&there)?, input, NoObserver)?;
+            run_to_end(&mut run, |_| Ok::<_, Error>(RunControl::Continue))?;
+            Ok::<_, Error>(run.report())
+        });
+        let (mut messages, mut end) = (Vec::new(), None);
+        run_to_end(&mut receiver, |receiver| {
+            for news in receiver.take_news() {
+                match news {
+                    PlainNews::Message { payload, .. } => messages.push(payload),
+                    PlainNews::Closed { lost, ended, .. } => end = Some((lost, ended)),
+                    PlainNews::Opened(_) | PlainNews::File { .. } => {}
+                }
+            }
+            Ok::<_, Error>(if end.is_some() { RunControl::Drop } else { RunControl::Continue })
+        })
+        .expect("it receives");
+        assert_eq!(end, Some((0, true)));
+        assert!(messages.iter().eq(text.chunks(3000)), "{framing:?}: {} messages", messages.len());
+        let report = sender.join().expect("it does not panic").expect("it sends");
+        assert_eq!((report.messages, report.bytes), (17, 50_000));
+    }
 }
 
 #[test]

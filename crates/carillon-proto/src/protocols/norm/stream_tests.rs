@@ -1,9 +1,15 @@
 //! Streams of plain sessions between a sender and receivers in memory.
 
-use carillon_core::{Bytes, Dest, PlainKind, Seeds};
-use carillon_wire::norm::{Body, Packet};
+use std::time::Duration;
 
-use super::world::World;
+use carillon_core::{
+    Bytes, Dest, GroupId, Machine, NodeId, PlainKind, PortId, Received, Rng, Scope, Seeds, SourceKey, Time,
+    drain,
+};
+use carillon_wire::norm::{Body, Command, Extensions, Object, Packet, Position, SenderState, Transmission};
+
+use super::plain::NormPlainReceiver;
+use super::world::{SENDER, Sent, World, config, context};
 
 const BLOCKS: &[(&str, &str)] = &[("stream_block", "8"), ("parity", "4"), ("cache_time", "1 s")];
 
@@ -112,4 +118,75 @@ fn packets_state_the_buffer_and_the_end() {
     let data: Vec<_> = data.collect();
     assert!(data.iter().all(|&(size, _)| size == 5 * 8 * 200), "five blocks of 8 symbols");
     assert_eq!(data.last().expect("data").1[..4], [0; 4]);
+}
+
+/// Packet with fields of a stranger, some of them plausible.
+fn forged(rng: &mut Rng) -> Vec<u8> {
+    let mut few = |limits: &[u64]| {
+        let limit = limits[rng.below(limits.len() as u64) as usize];
+        rng.below(limit)
+    };
+    let sender = SenderState { instance: 1, grtt: 20, backoff: 2, group_size: 1 };
+    let position = Position::Rs8 { block: few(&[4, 100, 1 << 24]) as u32, symbol: few(&[8, 256]) as u8 };
+    let (segment, block, parity) =
+        (few(&[2, 64, 65_536]) as u16, few(&[2, 8, 256]) as u16, few(&[2, 8, 256]) as u16);
+    let size = few(&[2, 1 << 20, 1 << 40]);
+    let transmission = Transmission { size, segment, block, parity, bits: 8 };
+    let object = few(&[1, 2, 65_536]) as u16;
+    let flags = if few(&[5]) == 0 { few(&[64]) as u8 } else { Object::STREAM };
+    let mut payload = vec![0; few(&[4, 60]) as usize];
+    payload.iter_mut().for_each(|byte| *byte = few(&[2, 16, 256]) as u8);
+    let mut extensions = Vec::new();
+    if few(&[8]) > 0 {
+        Extensions::push_rs8(&mut extensions, transmission);
+    }
+    let command = match few(&[3]) {
+        0 => Command::Flush { object, position, nodes: Default::default() },
+        1 => Command::Squelch { object, position, invalid: &[] },
+        _ => Command::Probe { sequence: 1, sent: Default::default(), nodes: &[1; 16] },
+    };
+    let body = match few(&[6]) {
+        0 => Body::Command { sender, command },
+        1 => Body::Info { sender, object: Object { id: object, flags }, fec_id: 5, payload: &payload },
+        _ => Body::Data { sender, object: Object { id: object, flags }, position, payload: &payload },
+    };
+    let (sequence, mut bytes) = (few(&[65_536]) as u16, Vec::new());
+    let extensions = Extensions::new(&extensions).expect("just written");
+    Packet { sequence, source: 7, body, extensions }.emit(&mut bytes);
+    bytes
+}
+
+/// Forged packets of a source cost no more than the memory of a source, and its receiver goes on.
+#[test]
+fn forged_streams_are_bounded() {
+    const MEMORY: usize = 1 << 16;
+    let mut rng = Seeds::new(7).stream("forged");
+    let (settings, mut streams) = (config(&[("feedback", "unicast")]), 0);
+    for seed in 0..60 {
+        let build = carillon_core::BuildContext { seeds: Seeds::new(seed), ..context(NodeId(2), MEMORY) };
+        let mut receiver =
+            NormPlainReceiver::new(SourceKey(7 << 16 | 1), &build, &settings).expect("valid settings");
+        let (mut now, mut pieces) = (Time::ZERO, 0);
+        for _ in 0..400 {
+            let received = Received {
+                source: SENDER,
+                destination: &Dest::group(GroupId(0)),
+                ingress: PortId(0),
+                scope: Scope::GLOBAL,
+                bytes: &forged(&mut rng).into(),
+            };
+            now += Duration::from_millis(rng.below(200));
+            receiver.handle_timeout(now);
+            receiver.handle_datagram(now, received);
+            drain(&mut receiver, now, &mut Vec::new(), &mut Sent::fired(true));
+            while receiver.poll_notice().is_some() {}
+            // A symbol takes some bytes of memory besides its own.
+            assert!(receiver.held().is_none_or(|held| held <= MEMORY as u64 / 128));
+            while receiver.as_receiver().is_some_and(|receiver| receiver.poll_delivery().is_some()) {
+                pieces += 1;
+            }
+        }
+        streams += u64::from(pieces > 0);
+    }
+    assert!(streams > 20, "{streams} sources deliver something");
 }

@@ -71,7 +71,13 @@ impl Timing {
 
     /// Time without a packet after which the sender counts as silent.
     pub fn inactivity(&self) -> Duration {
-        (40 * self.grtt).max(Duration::from_secs(1))
+        (40 * self.grtt).max(MIN_SILENCE)
+    }
+
+    /// Time without a packet after which a receiver considers whether its source has ended. A long round-trip time
+    /// must not delay that.
+    pub fn silence(&self, end_wait: Duration) -> Duration {
+        self.inactivity().min(end_wait.max(MIN_SILENCE))
     }
 
     /// Draws a random wait before a NACK. Returns it and the longest one.
@@ -85,3 +91,6 @@ impl Timing {
         random_backoff(self.backoff * self.grtt, self.group_size, self.feedback.rng())
     }
 }
+
+/// Shortest time without a packet after which the sender counts as silent.
+const MIN_SILENCE: Duration = Duration::from_secs(1);

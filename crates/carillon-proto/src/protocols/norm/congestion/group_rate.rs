@@ -54,7 +54,7 @@ impl GroupRate {
 
     /// Rate with all headers.
     pub fn bit_rate(&self) -> Option<BitRate> {
-        BitRate::new((self.rate * 8.0) as u64)
+        BitRate::new(((self.rate * 8.0) as u64).max(1))
     }
 
     /// Rate as packets carry it.

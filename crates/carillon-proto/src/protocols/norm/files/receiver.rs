@@ -105,7 +105,7 @@ impl NormFileReceiver {
         self.timing.on_sender(state);
         self.requesting.on_heard();
         self.heard = context.now;
-        context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
+        context.timers.arm(Timer::Inactivity, context.now + self.timing.silence(self.end_wait));
     }
 
     /// Number of the object of a packet; fails if it is not to be received. The first one begins the reception.

@@ -1,5 +1,7 @@
 //! Files between a sender and receivers in memory, with losses and a delay.
 
+use std::time::Duration;
+
 use carillon_core::{
     Bytes, Dest, DropReason, GroupId, Machine, NodeId, PlainKind, PortId, Received, Rng, Scope, Seeds,
     SourceKey, Time, drain,
@@ -149,6 +151,40 @@ fn named_receiver_acknowledges_a_flush() {
     assert_eq!((answer.source, answer.name()), (11, "ack"));
     let Body::Ack { kind, payload, .. } = answer.body else { panic!("an acknowledgment") };
     assert_eq!((kind, payload), (2, &[5, 0, 0, 0, 0, 0, 0, 0][..]));
+}
+
+/// A source that falls silent without EOT has ended after `end_wait`, however long its round-trip time.
+#[test]
+fn silent_source_ends_whatever_it_announced() {
+    let settings = config(&[("end_wait", "4 s")]);
+    let key = SourceKey(7 << 16 | 1);
+    let mut receiver = NormPlainReceiver::new(key, &context(NodeId(2), 1 << 20), &settings).expect("valid");
+    let (mut extensions, mut buf) = (Vec::new(), Vec::new());
+    let transmission =
+        carillon_wire::norm::Transmission { size: 4, segment: 4, block: 4, parity: 0, bits: 8 };
+    carillon_wire::norm::Extensions::push_rs8(&mut extensions, transmission);
+    let grtt = carillon_wire::norm::encode_grtt(Duration::from_secs(2));
+    let sender = SenderState { instance: 1, grtt, backoff: 1, group_size: 1 };
+    let object = carillon_wire::norm::Object { id: 0, flags: carillon_wire::norm::Object::FILE };
+    let position = carillon_wire::norm::Position::Rs8 { block: 0, symbol: 0 };
+    let body = Body::Data { sender, object, position, payload: b"four" };
+    let extensions = carillon_wire::norm::Extensions::new(&extensions).expect("extensions");
+    Packet { sequence: 0, source: 7, body, extensions }.emit(&mut buf);
+    let received = Received {
+        source: SENDER,
+        destination: &Dest::group(GroupId(0)),
+        ingress: PortId(0),
+        scope: Scope::GLOBAL,
+        bytes: &buf.into(),
+    };
+    receiver.handle_datagram(Time::ZERO, received);
+    let mut now = Time::ZERO;
+    while !receiver.as_receiver().expect("one").is_complete() {
+        drain(&mut receiver, now, &mut Vec::new(), &mut Sent::fired(true));
+        now = receiver.poll_timeout().expect("it waits for the end");
+        receiver.handle_timeout(now);
+    }
+    assert!(now <= Time::ZERO + Duration::from_secs(5), "{now:?}");
 }
 
 /// A source that states a size beyond the memory, or that skips objects, costs no more than its packets.

@@ -96,7 +96,7 @@ impl NormReceiver {
         if let Some(plain) = &mut self.plain {
             plain.on_heard(context.now);
         }
-        context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
+        self.await_silence(context);
     }
 
     /// Number of the message at a position of FEC encoding 5; for parity the first one of the block.

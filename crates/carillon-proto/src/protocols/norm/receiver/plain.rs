@@ -43,6 +43,15 @@ impl PlainStream {
         self.closed
     }
 
+    pub fn end_wait(&self) -> Duration {
+        self.end_wait
+    }
+
+    /// Time since the last packet.
+    pub fn silence(&self, now: Time) -> Duration {
+        now.since(self.heard)
+    }
+
     /// Returns true if the source has been silent for so long that it has ended. After the end of the stream any
     /// silence suffices.
     pub fn is_over(&self, now: Time) -> bool {

@@ -76,7 +76,8 @@ impl NormReceiver {
             return self.close(context);
         }
         // A plain source that is silent without reason is awaited for longer.
-        let asks = is_missing || self.plain.is_none();
+        let silence = self.plain.as_ref().map(|plain| plain.silence(context.now));
+        let asks = silence.is_none_or(|silence| is_missing && silence >= self.timing.inactivity());
         if asks && !self.requesting.may_ask() {
             return;
         }
@@ -84,7 +85,16 @@ impl NormReceiver {
             self.position = self.position.max(self.end.saturating_sub(1));
             self.consider(context, self.end);
         }
-        context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
+        self.await_silence(context);
+    }
+
+    /// Arms the timer of silence.
+    pub(super) fn await_silence(&mut self, context: &mut Context) {
+        let silence = match &self.plain {
+            Some(plain) => self.timing.silence(plain.end_wait()),
+            None => self.timing.inactivity(),
+        };
+        context.timers.arm(Timer::Inactivity, context.now + silence);
     }
 }
 

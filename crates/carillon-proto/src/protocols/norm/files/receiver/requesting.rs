@@ -87,13 +87,13 @@ impl NormFileReceiver {
         if needs.is_empty() && silence >= self.end_wait {
             return self.close(context);
         }
-        if !needs.is_empty() {
+        if !needs.is_empty() && silence >= self.timing.inactivity() {
             if !self.requesting.may_ask() {
                 return;
             }
             self.position = self.position.max(self.end);
             self.consider(context);
         }
-        context.timers.arm(Timer::Inactivity, context.now + self.timing.inactivity());
+        context.timers.arm(Timer::Inactivity, context.now + self.timing.silence(self.end_wait));
     }
 }
