@@ -33,16 +33,21 @@ fn plain_files_arrive_under_their_names() {
 fn plain_senders_of_files_refuse_other_input() {
     let place = Place::new();
     let file = place.file("f", 10);
+    let without_messages = [
+        ("-", "and - has none"),
+        ("--stream -", "sends whole files"),
+        ("--message-bytes 100 F", "sends whole files"),
+        ("--framing zeromq F", "ZeroMQ does not use the protocol"),
+    ];
+    let always = [
+        ("--set block=0 F", "expected a whole number from 1"),
+        (".", "is no file"),
+        ("missing", "cannot open missing"),
+    ];
     for protocol in PROTOCOLS {
-        for (options, reason) in [
-            ("-", "and - has none"),
-            ("--stream -", "sends whole files"),
-            ("--message-bytes 100 F", "sends whole files"),
-            ("--framing zeromq F", "ZeroMQ does not use the protocol"),
-            ("--set block=0 F", "expected a whole number from 1"),
-            (".", "is no file"),
-            ("missing", "cannot open missing"),
-        ] {
+        // NORM sends messages too.
+        let more = if protocol == "norm" { &[("--stream F", "give `-`")][..] } else { &without_messages };
+        for &(options, reason) in always.iter().chain(more) {
             let options = options.replace('F', file.to_str().expect("a path in UTF-8"));
             let ended =
                 place.send("s").args(&format!("--plain --protocol {protocol} {options}")).run().expect(2);

@@ -97,13 +97,24 @@ fn as_plain_pgm(session: AssociationId, buf: &mut Vec<u8>) {
     *buf = plain;
 }
 
-/// Fuzzed packets of NORM are those of a stream: in plain sessions they are parts of files of various sizes.
+/// Fuzzed packets of NORM have few sizes: in plain sessions they are parts of files and streams of various ones. What a
+/// source sends depends on its identifier.
 fn as_plain_norm(rng: &mut carillon_core::Rng, buf: &mut Vec<u8>) {
     let Ok(mut packet) = norm::Packet::parse(buf) else { return };
-    let content = vec![7; [1, 20, 700, 1400][rng.below(4) as usize]];
+    let is_stream = packet.source % 2 == 0;
+    let mut content = vec![7; [1, 20, 700, 1400][rng.below(4) as usize]];
+    if is_stream {
+        // Header of a symbol with as many bytes as follow, or none.
+        let length = if rng.below(20) == 0 { 0 } else { content.len() as u16 };
+        let message_start = rng.below(3) as u16;
+        let mut symbol = Vec::new();
+        norm::StreamHeader { length, message_start, offset: 0 }.emit(&mut symbol);
+        symbol.append(&mut content);
+        content = symbol;
+    }
     let mut extensions = Vec::new();
     let size = [0, 1, 5000, 100_000, 1 << 20, 1 << 47][rng.below(6) as usize];
-    let segment = content.len() as u16;
+    let segment = content.len() as u16 - if is_stream { norm::StreamHeader::LEN as u16 } else { 0 };
     norm::Extensions::push_rs8(
         &mut extensions,
         norm::Transmission { size, segment, block: 64, parity: 20, bits: 8 },
@@ -111,7 +122,8 @@ fn as_plain_norm(rng: &mut carillon_core::Rng, buf: &mut Vec<u8>) {
     if let norm::Body::Data { object, payload, .. } | norm::Body::Info { object, payload, .. } =
         &mut packet.body
     {
-        object.flags = object.flags & !norm::Object::STREAM | norm::Object::FILE;
+        let kind = if is_stream { norm::Object::STREAM } else { norm::Object::FILE };
+        object.flags = object.flags & !(norm::Object::STREAM | norm::Object::FILE) | kind;
         *payload = &content;
         packet.extensions = norm::Extensions::new(&extensions).expect("extensions");
     }

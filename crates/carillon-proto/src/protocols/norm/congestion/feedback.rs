@@ -18,12 +18,14 @@ pub(in crate::protocols::norm) struct Feedback {
     /// Sequence number of the next packet; `None` before the first one.
     next: Option<u64>,
     losses: LossIntervals,
-    /// Bytes since the last measurement of the receive rate, and its time.
+    /// Data packets since the last measurement of the receive rate, and their bytes.
+    packets: u64,
     bytes: u64,
-    since: Option<Time>,
-    /// Receive rate in bytes per second.
+    /// Time of the last measurement, and of the last data.
+    since: Option<(Time, Time)>,
+    /// Receive rate in bytes per second; that of the sender until it is measured.
     received: f64,
-    /// Mean length of a packet in bytes.
+    /// Mean length of a data packet in bytes.
     length: f64,
     /// Round-trip time as the sender has measured it.
     trip: Option<Duration>,
@@ -48,17 +50,13 @@ pub(super) enum Reaction {
 
 impl Feedback {
     /// Records a packet of the sender. All its packets share one sequence.
-    pub fn on_packet(&mut self, now: Time, sequence: u16, length: usize, timing: &Timing) {
+    pub fn on_packet(&mut self, now: Time, packet: &Packet<'_>, timing: &Timing) {
+        let sequence = packet.sequence;
         let expected = self.next.unwrap_or(u64::from(sequence) + (1 << 16));
         let number = expand(sequence.into(), 1 << 16, expected);
-        self.length += (length as f64 - self.length) * if self.length == 0.0 { 1.0 } else { 0.1 };
-        self.bytes += length as u64;
         let trip = self.trip.unwrap_or(timing.grtt).max(MIN_TRIP);
-        let since = *self.since.get_or_insert(now);
-        let span = now.since(since);
-        if span >= trip.max(RATE_INTERVAL) {
-            self.received = self.bytes as f64 / span.as_secs_f64();
-            (self.bytes, self.since) = (0, Some(now));
+        if matches!(packet.body, Body::Data { .. }) {
+            self.on_data(now, packet.wire_len(), trip);
         }
         if number < expected && self.next.is_some() {
             // A packet that was overtaken is no loss less: that was counted.
@@ -66,9 +64,26 @@ impl Feedback {
         }
         let lost = number - expected.min(number);
         // RFC 4654, 2.5.3: the first loss event stands for the loss at which TCP has half of the receive rate.
-        let packets = (self.received / 2.0 / self.length * trip.as_secs_f64()).max(0.5);
+        let packets = (self.received / 2.0 / self.length.max(1.0) * trip.as_secs_f64()).max(0.5);
         self.losses.note(now, lost + 1, lost, trip, || 1.0 / loss_for(packets));
         self.next = Some(number + 1);
+    }
+
+    /// Measures the receive rate. A sender that pauses tells nothing about the path.
+    fn on_data(&mut self, now: Time, length: usize, trip: Duration) {
+        self.length += (length as f64 - self.length) * if self.length == 0.0 { 1.0 } else { 0.1 };
+        let (since, last) = self.since.unwrap_or((now, now));
+        if self.since.is_none() || now.since(last) > MAX_PAUSE {
+            (self.packets, self.bytes, self.since) = (0, 0, Some((now, now)));
+            return;
+        }
+        (self.packets, self.bytes) = (self.packets + 1, self.bytes + length as u64);
+        self.since = Some((since, now));
+        let span = now.since(since);
+        if span >= trip.max(RATE_INTERVAL) && self.packets >= MIN_PACKETS {
+            self.received = self.bytes as f64 / span.as_secs_f64();
+            (self.packets, self.bytes, self.since) = (0, 0, Some((now, now)));
+        }
     }
 
     /// Handles a probe that states a rate: it is answered at once, after a random wait, or not at all.
@@ -82,8 +97,9 @@ impl Feedback {
         let Body::Command { command: Command::Probe { sequence, nodes, .. }, .. } = packet.body else {
             return;
         };
-        if packet.extensions.rate().is_none() {
-            return;
+        let Some(rate) = packet.extensions.rate() else { return };
+        if self.received == 0.0 {
+            self.received = decode_rate(rate);
         }
         match self.on_probe(sequence, nodes, own, timing) {
             Reaction::Answer => self.answer(),
@@ -162,5 +178,9 @@ impl Feedback {
 
 /// Shortest round-trip time, for a division.
 const MIN_TRIP: Duration = Duration::from_micros(100);
+/// Number of data packets from which the receive rate is measured.
+const MIN_PACKETS: u64 = 4;
+/// Time without data after which the measurement begins anew.
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// Shortest interval in which the receive rate is measured.
 const RATE_INTERVAL: Duration = Duration::from_millis(50);

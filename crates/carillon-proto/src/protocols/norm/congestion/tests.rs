@@ -6,7 +6,9 @@ use std::time::Duration;
 use carillon_core::{
     BitRate, Dest, GroupId, Machine, NodeId, PlainKind, PortId, Received, Scope, Time, drain,
 };
-use carillon_wire::norm::{Congestion, ProbeNode, decode_rate, encode_rate};
+use carillon_wire::norm::{
+    Body, Congestion, Extensions, Object, Packet, Position, ProbeNode, SenderState, decode_rate, encode_rate,
+};
 
 use super::super::plain::PLAIN;
 use super::super::world::{SENDER, Sent, config, context};
@@ -79,6 +81,15 @@ fn rate_doubles_at_the_start_and_few_receivers_are_kept() {
     assert_eq!((rate.limiting(), ProbeNode::each(&rate.nodes()).count()), (Some(7), 4));
 }
 
+/// Receives a symbol in a packet of 1000 bytes.
+fn receive(feedback: &mut Feedback, millis: u64, sequence: u16, timing: &Timing) {
+    let (sender, object) = (SenderState::default(), Object { id: 0, flags: Object::STREAM });
+    let position = Position::Rs8 { block: 0, symbol: 0 };
+    let body = Body::Data { sender, object, position, payload: &[0; 980] };
+    let packet = Packet { sequence, source: 1, body, extensions: Extensions::default() };
+    feedback.on_packet(at(millis), &packet, timing);
+}
+
 /// RFC 5740, 5.5.2: the limiting receiver answers at once, others only if they allow less.
 #[test]
 fn receivers_answer_when_they_limit_or_allow_less() {
@@ -88,7 +99,7 @@ fn receivers_answer_when_they_limit_or_allow_less() {
     assert!(feedback.extension(&timing).is_empty(), "without a probe there is nothing to say");
     // 1000 bytes each 10 ms: 100 000 bytes a second.
     for number in 0..100 {
-        feedback.on_packet(at(10 * u64::from(number)), number, 1000, &timing);
+        receive(&mut feedback, 10 * u64::from(number), number, &timing);
     }
     let nodes = |node, rate: f64| {
         let mut bytes = Vec::new();
@@ -101,7 +112,7 @@ fn receivers_answer_when_they_limit_or_allow_less() {
     assert_eq!(feedback.on_probe(3, &nodes(9, 150_000.0), 5, &timing), Reaction::Silence);
     assert_eq!(feedback.on_probe(4, &nodes(5, 150_000.0), 5, &timing), Reaction::Answer);
     let extension = feedback.extension(&timing);
-    let state = carillon_wire::norm::Extensions::new(&extension).expect("whole").congestion().expect("it is");
+    let state = Extensions::new(&extension).expect("whole").congestion().expect("it is");
     let all = Congestion::LIMITING | Congestion::MEASURED | Congestion::STARTING;
     assert_eq!((state.sequence, state.flags, state.rtt, state.loss), (4, all, 148, 0));
     assert!((180_000.0..220_000.0).contains(&decode_rate(state.rate)), "twice the receive rate");
@@ -109,7 +120,7 @@ fn receivers_answer_when_they_limit_or_allow_less() {
     let mut number = 100;
     for time in 100..1000 {
         number += if time % 20 == 0 { 2 } else { 1 };
-        feedback.on_packet(at(10 * time), number, 1000, &timing);
+        receive(&mut feedback, 10 * time, number, &timing);
     }
     assert_eq!(feedback.on_probe(5, &nodes(9, 150_000.0), 5, &timing), Reaction::Wait);
 }

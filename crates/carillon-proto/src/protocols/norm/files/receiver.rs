@@ -339,7 +339,7 @@ impl Part for NormFileReceiver {
             return context.events.dropped(DropReason::NotAMember);
         }
         self.on_sender(context, sender);
-        self.feedback.on_packet(context.now, packet.sequence, datagram.bytes.len(), &self.timing);
+        self.feedback.on_packet(context.now, &packet, &self.timing);
         self.feedback.handle_probe(context, &packet, self.id, &mut self.timing);
         match packet.body {
             Body::Command { command, .. } => self.on_command(context, command),

@@ -290,7 +290,7 @@ impl Part for NormReceiver {
         }
         self.on_sender(context, sender);
         if let Some(feedback) = &mut self.feedback {
-            feedback.on_packet(context.now, packet.sequence, datagram.bytes.len(), &self.timing);
+            feedback.on_packet(context.now, &packet, &self.timing);
             feedback.handle_probe(context, &packet, self.id, &mut self.timing);
         }
         match packet.body {
