@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use carillon_wire::ParseError;
 use carillon_wire::pgm::{
-    BackOffInterval, BackOffRange, Body, Data, Fragment, Nak, NakList, Options, Packet, PacketType,
-    ParityParameters, Poll, Spm, Tsi, emit_repair, with_path,
+    Ack, AckerElection, BackOffInterval, BackOffRange, Body, Data, Fragment, LossReport, Nak, NakList,
+    Options, Packet, PacketType, ParityParameters, Poll, Spm, Tsi, emit_repair, with_path,
 };
 use proptest::prelude::*;
 
@@ -223,6 +223,7 @@ fn body((kind, n, a, b, payload): &Owned) -> Body<'_> {
         5 => Body::Nak(nak),
         6 => Body::Nnak(nak),
         7 => Body::Ncf(nak),
+        8 => Body::Ack(Ack { newest: n[0], bitmap: n[1] }),
         _ => Body::Spmr,
     }
 }
@@ -230,10 +231,10 @@ fn body((kind, n, a, b, payload): &Owned) -> Body<'_> {
 proptest! {
     #[test]
     fn emitted_packets_parse_back(
-        owned in (0..9u8, any::<[u32; 6]>(), address(), address(), prop::collection::vec(any::<u8>(), 0..64)),
+        owned in (0..10u8, any::<[u32; 6]>(), address(), address(), prop::collection::vec(any::<u8>(), 0..64)),
         (gsi, port, destination_port) in any::<([u8; 6], u16, u16)>(),
         list in prop::collection::vec(any::<u32>(), 0..63),
-        there in any::<u16>(),
+        there in any::<u32>(),
         n in any::<u32>(),
         nla in address(),
     ) {
@@ -255,6 +256,8 @@ proptest! {
             parity: there(12),
             variable_length: there(13),
             parity_group: there(14).then_some(n),
+            election: there(15).then_some(AckerElection { timestamp_ms: n, acker: nla }),
+            report: there(16).then_some(LossReport { timestamp_ms: n, loss: n as u16, receiver: nla }),
         };
         let packet = Packet { tsi: Tsi { gsi, port }, destination_port, body: body(&owned), options };
         let mut buf = b"before".to_vec();

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use carillon_testkit::format_tests;
 use carillon_wire::pgm::{
-    BackOffInterval, BackOffRange, Body, Data, FORMAT, Fragment, Nak, NakList, Options, Packet,
-    ParityParameters, Poll, Spm, Tsi,
+    Ack, AckerElection, BackOffInterval, BackOffRange, Body, Data, FORMAT, Fragment, LossReport, Nak,
+    NakList, Options, Packet, ParityParameters, Poll, Spm, Tsi,
 };
 
 /// Fields of a packet by their names in the RFC; an address is its family and its octets.
@@ -115,6 +115,12 @@ pub fn by_offsets(bytes: &[u8]) -> Fields {
         }
         // SPMR, section 13.6.
         0x0c => HEADER,
+        // ACK of PGMCC, as in OpenPGM.
+        0x0d => {
+            at("newest sequence number", 16, 4);
+            at("bitmap", 20, 4);
+            24
+        }
         other => panic!("type {other}"),
     };
     fields.extend(addresses);
@@ -165,6 +171,21 @@ fn options(bytes: &[u8], start: usize, fields: &mut Fields) -> usize {
             0x0d => ("OPT_SYN", Vec::new(), 4, false),       // 9.6
             0x0e => ("OPT_FIN", Vec::new(), 4, false),       // 9.7
             0x0f => ("OPT_RST", vec![own.into()], 4, false), // 9.8: U, N, and an error code of 6 bits
+            // Options of PGMCC, as in OpenPGM.
+            0x12 => {
+                let (address, end) = nla(bytes, at + 8);
+                fields.insert("OPT_PGMCC_DATA: acker", address);
+                ("OPT_PGMCC_DATA: timestamp", words(1), end - at, false)
+            }
+            0x13 => {
+                let family = number(bytes, at + 8, 2);
+                let octets = if family == 1 { 4 } else { 16 };
+                let address = bytes[at + 12..at + 12 + octets].iter().map(|&octet| octet.into());
+                fields
+                    .insert("OPT_PGMCC_FEEDBACK: receiver", std::iter::once(family).chain(address).collect());
+                let value = vec![number(bytes, at + 4, 4), number(bytes, at + 10, 2)];
+                ("OPT_PGMCC_FEEDBACK: timestamp, loss", value, 12 + octets, false)
+            }
             other => panic!("option {other:#x}"),
         };
         assert_eq!(usize::from(len), expected, "length of {name}");
@@ -225,6 +246,11 @@ pub fn by_types(packet: &Packet<'_>) -> Fields {
             }
         }
         Body::Spmr => (0x0c, true, &[]),
+        Body::Ack(ack) => {
+            put("newest sequence number", &[ack.newest]);
+            put("bitmap", &[ack.bitmap]);
+            (0x0d, true, &[])
+        }
     };
     let options = &packet.options;
     if let Some(Fragment { first, offset, length }) = options.fragment {
@@ -248,6 +274,14 @@ pub fn by_types(packet: &Packet<'_>) -> Fields {
     }
     if let Some(group) = options.parity_group {
         put("OPT_PARITY_GRP", &[group]);
+    }
+    if let Some(AckerElection { timestamp_ms, acker }) = options.election {
+        put("OPT_PGMCC_DATA: timestamp", &[timestamp_ms]);
+        addresses.push(("OPT_PGMCC_DATA: acker", acker));
+    }
+    if let Some(LossReport { timestamp_ms, loss, receiver }) = options.report {
+        put("OPT_PGMCC_FEEDBACK: timestamp, loss", &[timestamp_ms, loss.into()]);
+        addresses.push(("OPT_PGMCC_FEEDBACK: receiver", receiver));
     }
     let words = [
         ("OPT_NBR_UNREACH", options.neighbour_unreachable),
@@ -326,6 +360,7 @@ fn line(fields: &Fields) -> String {
             assert_eq!((&*address("source"), &*address("group")), ("10.0.0.3", "239.255.0.1"));
             format!("{} {}", ["nak", "n-nak", "ncf"][kind as usize - 8], field("requested sequence number"))
         }
+        0x0d => format!("ack {} map {:08x}", field("newest sequence number"), field("bitmap")),
         _ => "spmr".to_owned(),
     };
     if let Some(list) = fields.get("OPT_NAK_LIST") {
@@ -336,6 +371,14 @@ fn line(fields: &Fields) -> String {
     }
     if fields.contains_key("OPT_REDIRECT") {
         line += &format!(" redirect {}", address("OPT_REDIRECT"));
+    }
+    if fields.contains_key("OPT_PGMCC_DATA: acker") {
+        let acker = address("OPT_PGMCC_DATA: acker");
+        line += &format!(" at {} acker {acker}", field("OPT_PGMCC_DATA: timestamp"));
+    }
+    if let Some(report) = fields.get("OPT_PGMCC_FEEDBACK: timestamp, loss") {
+        let receiver = address("OPT_PGMCC_FEEDBACK: receiver");
+        line += &format!(" at {} loss {} of {receiver}", report[0], report[1]);
     }
     let words = [
         ("OPT_NBR_UNREACH", " unreachable"),
@@ -383,6 +426,7 @@ pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
         Body::Nnak(nak),
         Body::Ncf(nak),
         Body::Spmr,
+        Body::Ack(Ack { newest: 0xe1e2_e3e4, bitmap: 0xe5e6_e7e8 }),
     ];
     let list = NakList::from_bytes(&[0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68]).expect("two numbers");
     let none = Options::default();
@@ -408,6 +452,11 @@ pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
         Options { syn: true, ..none },
         Options { fin: true, ..none },
         Options { reset: Some(0x7f), ..none },
+        Options { election: Some(AckerElection { timestamp_ms: 0xf1f2_f3f4, acker: address(7) }), ..none },
+        Options {
+            report: Some(LossReport { timestamp_ms: 0xf5f6_f7f8, loss: 0xf9fa, receiver: address(8) }),
+            ..none
+        },
     ];
     let all = each.iter().fold(none, |all, one| Options {
         nak_list: if one.nak_list.is_empty() { all.nak_list } else { one.nak_list },
@@ -425,6 +474,8 @@ pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
         syn: one.syn || all.syn,
         fin: one.fin || all.fin,
         reset: one.reset.or(all.reset),
+        election: one.election.or(all.election),
+        report: one.report.or(all.report),
     });
     let tsi = Tsi { gsi: [0xc1, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6], port: 0xc7c8 };
     let mut packets = Vec::new();

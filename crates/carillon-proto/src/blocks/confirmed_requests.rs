@@ -42,6 +42,11 @@ impl ConfirmedRequests {
         }
     }
 
+    /// Random back-off, for feedback that is not about a missing packet.
+    pub fn random_wait(&mut self) -> Duration {
+        self.waits.back_off.delay(0, 0.0)
+    }
+
     /// Removes a packet that is no longer missing. Returns true if it was.
     pub fn remove(&mut self, number: u64) -> bool {
         self.requests.remove(number).is_some()

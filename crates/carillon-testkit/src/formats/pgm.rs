@@ -1,7 +1,10 @@
 //! Packets of `pgm` for suites: fuzzed and golden ones.
 
 use carillon_core::AssociationId;
-use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, ParityParameters, Poll, Spm, Tsi};
+use carillon_wire::pgm::{
+    Ack, AckerElection, Body, Data, LossReport, Nak, NakList, Options, Packet, ParityParameters, Poll, Spm,
+    Tsi,
+};
 
 use super::{FormatTests, Golden};
 use crate::fuzz::Input;
@@ -43,7 +46,8 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
                 let (back_off_us, mask) = (input.u32(), trail >> 3 & 1);
                 Body::Poll(Poll { sqn: sqn % 8, round: 0, subtype, path, back_off_us, random: 0, mask })
             }
-            _ => Body::Polr { sqn: sqn % 8, round: 0 },
+            2 => Body::Polr { sqn: sqn % 8, round: 0 },
+            _ => Body::Ack(Ack { newest: sqn, bitmap: number(input) }),
         },
     };
     let redirect = matches!(body, Body::Polr { .. }).then(|| address((trail >> 2) as u8 % 12));
@@ -61,6 +65,13 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
         parity_group: (form & 16 != 0 && trail & 6 == 6).then_some(trail >> 3),
         parity_parameters: (extra & 24 == 24)
             .then_some(ParityParameters { flags: extra >> 6, group_size: 1 << (trail % 9) }),
+        election: (extra & 0xa0 == 0xa0)
+            .then(|| AckerElection { timestamp_ms: trail, acker: address((trail >> 3) as u8 % 12) }),
+        report: (extra & 0x50 == 0x50 || matches!(body, Body::Ack(_))).then(|| LossReport {
+            timestamp_ms: sqn,
+            loss: trail as u16,
+            receiver: address((trail >> 4) as u8 % 12),
+        }),
         ..Options::default()
     };
     Packet { tsi, destination_port: 7500, body, options }.emit(buf);
@@ -68,6 +79,10 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
 
 /// Golden vectors: one packet of each type.
 const GOLDEN: &[Golden] = &[
+    Golden {
+        line: "pgm ack 950087978 map fffffff7 at 40005 loss 496 of 10.0.0.5",
+        hex: "1d4c4e27 0d019f10 434c0000 00070000 38a1312a fffffff7 00040014 93100000 00009c45 000101f0 0a000005",
+    },
     Golden {
         line: "pgm n-nak 950087978 list [26220340, 1386257669, 3855307039] join 1808826435 fin reset",
         hex: "1d4c4e27 09031674 434c0000 00070000 38a1312a 00010000 0a000003 00010000 efff0001 00040024 02100000 01901734 52a09d05 e5cb511f 03080000 6bd08043 0e040000 8f04003f",

@@ -45,6 +45,9 @@ pub(super) const TESTS: ProtocolTests = ProtocolTests {
                 .pick("tg_size", &["2", "4", "16", "64"]);
             trial.count("tg_parity", 1, 4);
         }
+        if trial.chance(0.3) {
+            trial.set("congestion", "pgmcc");
+        }
     },
     rare: &[(
         "receiver, for a missing message",

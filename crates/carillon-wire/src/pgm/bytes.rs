@@ -9,21 +9,31 @@ use crate::reader::Reader;
 impl Reader<'_> {
     /// Reads an address behind its family.
     pub(super) fn nla(&mut self) -> Result<IpAddr, ParseError> {
-        let family = self.u16()?;
-        self.u16()?;
-        match family {
-            IPV4 => Ok(Ipv4Addr::from(self.array::<4>()?).into()),
-            IPV6 => Ok(Ipv6Addr::from(self.array::<16>()?).into()),
-            other => Err(ParseError::Field { field: "NLA AFI", value: other.into() }),
-        }
+        self.nla_with().map(|(address, _)| address)
+    }
+
+    /// Reads an address behind its family, and the number in the two bytes between them.
+    pub(super) fn nla_with(&mut self) -> Result<(IpAddr, u16), ParseError> {
+        let (family, between) = (self.u16()?, self.u16()?);
+        let address = match family {
+            IPV4 => Ipv4Addr::from(self.array::<4>()?).into(),
+            IPV6 => Ipv6Addr::from(self.array::<16>()?).into(),
+            other => return Err(ParseError::Field { field: "NLA AFI", value: other.into() }),
+        };
+        Ok((address, between))
     }
 }
 
 /// Appends an address behind its family.
 pub(super) fn put_nla(address: IpAddr, buf: &mut Vec<u8>) {
+    put_nla_with(address, 0, buf);
+}
+
+/// Appends an address behind its family, with a number in the two bytes between them.
+pub(super) fn put_nla_with(address: IpAddr, between: u16, buf: &mut Vec<u8>) {
     let family = if address.is_ipv4() { IPV4 } else { IPV6 };
     buf.extend_from_slice(&family.to_be_bytes());
-    buf.extend_from_slice(&[0, 0]);
+    buf.extend_from_slice(&between.to_be_bytes());
     put_address(address, buf);
 }
 

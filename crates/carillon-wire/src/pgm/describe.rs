@@ -27,6 +27,7 @@ fn summary(bytes: &[u8]) -> Option<PacketSummary> {
         Body::Ncf(nak) => PacketSummary::about("ncf", Control, nak.sqn),
         Body::Spm(_) => PacketSummary::new("spm", Control),
         Body::Spmr => PacketSummary::new("spmr", Control),
+        Body::Ack(ack) => PacketSummary::about("ack", Control, ack.newest),
         Body::Poll(_) => PacketSummary::new("poll", Control),
         Body::Polr { .. } => PacketSummary::new("polr", Control),
     })
@@ -34,6 +35,7 @@ fn summary(bytes: &[u8]) -> Option<PacketSummary> {
 
 /// Kinds of the packets by name, in traces and in summaries.
 const KINDS: &[(&str, PacketKind)] = &[
+    ("ack", PacketKind::Control),
     ("n-nak", PacketKind::Request),
     ("nak", PacketKind::Request),
     ("ncf", PacketKind::Control),

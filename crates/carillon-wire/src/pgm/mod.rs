@@ -22,16 +22,18 @@
 //! | ODATA RDATA sqn 4, trail 4                                    |
 //! | NAK NNAK NCF  sqn 4, source NLA, group NLA                    |
 //! | SPMR        nothing                                           |
+//! | ACK         newest sqn 4, bitmap 4                            |
 //! +---------------------------------------------------------------+
 //! | options, if there are any; the data of ODATA and RDATA        |
 //! +---------------------------------------------------------------+
 //! ```
 //!
 //! An NLA (network-layer address) stands behind its address family: AFI 2, reserved 2, address 4 or 16 bytes. Packets
-//! that go upstream (NAK, NNAK, SPMR, POLR) have the two ports exchanged.
+//! that go upstream (NAK, NNAK, SPMR, POLR, ACK) have the two ports exchanged.
 //!
-//! The options byte marks parity (section 11): parity packets, and NAKs and NCFs that count them. The ACK of PGMCC,
-//! which is not in the RFC, is refused. Options without a field in [`Options`] are skipped.
+//! The options byte marks parity (section 11): parity packets, and NAKs and NCFs that count them. ACKs and their
+//! options belong to PGMCC (draft-ietf-rmt-bb-pgmcc-03), with the numbers that OpenPGM uses. Options without a
+//! field in [`Options`] are skipped.
 
 mod bytes;
 mod describe;
@@ -40,7 +42,9 @@ mod options;
 use std::fmt;
 use std::net::IpAddr;
 
-pub use options::{BackOffInterval, BackOffRange, Fragment, NakList, Options, ParityParameters};
+pub use options::{
+    AckerElection, BackOffInterval, BackOffRange, Fragment, LossReport, NakList, Options, ParityParameters,
+};
 
 use crate::ParseError;
 use crate::reader::Reader;
@@ -96,6 +100,8 @@ pub enum Body<'a> {
     Ncf(Nak),
     /// SPM request (SPMR; section 13.6).
     Spmr,
+    /// Acknowledgment of the acker (PGMCC).
+    Ack(Ack),
 }
 
 /// Source path message.
@@ -162,6 +168,15 @@ pub struct Nak {
     pub group: IpAddr,
 }
 
+/// Acknowledgment of original data by the acker (PGMCC).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// Newest sequence number that was received (RX_MAX).
+    pub newest: u32,
+    /// Reception of 32 packets; bit n stands for the packet `newest` - n.
+    pub bitmap: u32,
+}
+
 /// Packet types (section 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -184,12 +199,18 @@ pub enum PacketType {
     Ncf = 0x0a,
     /// SPM request.
     Spmr = 0x0c,
+    /// Acknowledgment.
+    Ack = 0x0d,
 }
 
 /// Bytes of the header that all packets have.
 pub const COMMON_LEN: usize = 16;
 /// Bytes of a data packet before its options and its payload.
 pub const DATA_HEADER_LEN: usize = COMMON_LEN + 8;
+/// Bytes of OPT_PGMCC_DATA with an IPv4 address, and of OPT_LENGTH.
+pub const ELECTION_LEN: usize = 4 + 16;
+/// Bytes of OPT_PGMCC_DATA with an IPv6 address, and of OPT_LENGTH.
+pub const ELECTION_LEN_IPV6: usize = 4 + 28;
 /// Maximum payload of a packet in bytes: both its length and that of a datagram have 16 bits.
 pub const MAX_TSDU: usize = 65_000;
 
@@ -201,12 +222,14 @@ impl PacketType {
 
     fn of(byte: u8) -> Option<PacketType> {
         use PacketType::*;
-        [Spm, Poll, Polr, Odata, Rdata, Nak, Nnak, Ncf, Spmr].into_iter().find(|&known| known as u8 == byte)
+        let all = [Spm, Poll, Polr, Odata, Rdata, Nak, Nnak, Ncf, Spmr, Ack];
+        all.into_iter().find(|&known| known as u8 == byte)
     }
 
     /// Returns true for a packet towards the source, which has its ports exchanged.
     fn is_upstream(self) -> bool {
-        matches!(self, PacketType::Polr | PacketType::Nak | PacketType::Nnak | PacketType::Spmr)
+        use PacketType::{Ack, Nak, Nnak, Polr, Spmr};
+        matches!(self, Polr | Nak | Nnak | Spmr | Ack)
     }
 
     fn name(self) -> &'static str {
@@ -220,6 +243,7 @@ impl PacketType {
             PacketType::Nnak => "n-nak",
             PacketType::Ncf => "ncf",
             PacketType::Spmr => "spmr",
+            PacketType::Ack => "ack",
         }
     }
 }
@@ -273,6 +297,7 @@ impl<'a> Packet<'a> {
             PacketType::Nnak => Body::Nnak(nak(&mut reader)?),
             PacketType::Ncf => Body::Ncf(nak(&mut reader)?),
             PacketType::Spmr => Body::Spmr,
+            PacketType::Ack => Body::Ack(Ack { newest: reader.u32()?, bitmap: reader.u32()? }),
         };
         let options = match flags & flag::PRESENT {
             0 => Options::default(),
@@ -340,6 +365,10 @@ impl<'a> Packet<'a> {
                 put_nla(nak.group, buf);
             }
             Body::Spmr => {}
+            Body::Ack(ack) => {
+                buf.extend_from_slice(&ack.newest.to_be_bytes());
+                buf.extend_from_slice(&ack.bitmap.to_be_bytes());
+            }
         }
         self.options.emit(buf);
         buf.extend_from_slice(tsdu);
@@ -354,7 +383,7 @@ impl<'a> Packet<'a> {
         let body = match self.body {
             Body::Spm(spm) => 12 + nla(spm.path),
             Body::Poll(poll) => 20 + nla(poll.path),
-            Body::Polr { .. } => 8,
+            Body::Polr { .. } | Body::Ack(_) => 8,
             Body::Odata(data) | Body::Rdata(data) => 8 + data.payload.len(),
             Body::Nak(nak) | Body::Nnak(nak) | Body::Ncf(nak) => 4 + nla(nak.source) + nla(nak.group),
             Body::Spmr => 0,
@@ -374,6 +403,7 @@ impl<'a> Packet<'a> {
             Body::Nnak(_) => PacketType::Nnak,
             Body::Ncf(_) => PacketType::Ncf,
             Body::Spmr => PacketType::Spmr,
+            Body::Ack(_) => PacketType::Ack,
         }
     }
 
@@ -449,6 +479,7 @@ impl fmt::Display for Packet<'_> {
             }
             Body::Nak(nak) | Body::Nnak(nak) | Body::Ncf(nak) => write!(f, " {}", nak.sqn)?,
             Body::Spmr => {}
+            Body::Ack(ack) => write!(f, " {} map {:08x}", ack.newest, ack.bitmap)?,
         }
         self.options.fmt(f)
     }

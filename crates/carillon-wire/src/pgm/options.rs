@@ -1,5 +1,6 @@
-//! Option extensions of PGM packets: RFC 3208, section 9, and its appendices 11.8 (OPT_PARITY_PRM, OPT_PARITY_GRP) and
-//! 15.4 (back-off, OPT_NBR_UNREACH, OPT_PATH_NLA).
+//! Option extensions of PGM packets: RFC 3208, section 9, and its appendices 11.8 (OPT_PARITY_PRM, OPT_PARITY_GRP)
+//! and 15.4 (back-off, OPT_NBR_UNREACH, OPT_PATH_NLA). The options of PGMCC (draft-ietf-rmt-bb-pgmcc-03) have the
+//! numbers and the form that OpenPGM gives them.
 //!
 //! They stand behind the fixed header, OPT_LENGTH first, each as
 //!
@@ -14,7 +15,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::bytes::{put_address, put_nla};
+use super::bytes::{put_address, put_nla, put_nla_with};
 use crate::ParseError;
 use crate::reader::Reader;
 
@@ -51,6 +52,30 @@ pub struct Options<'a> {
     pub fin: bool,
     /// OPT_RST: the session was aborted; its byte of flags, 0x40 for "no NAKs any more".
     pub reset: Option<u8>,
+    /// OPT_PGMCC_DATA.
+    pub election: Option<AckerElection>,
+    /// OPT_PGMCC_FEEDBACK.
+    pub report: Option<LossReport>,
+}
+
+/// OPT_PGMCC_DATA: the receiver that acknowledges this data packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckerElection {
+    /// Clock of the source in milliseconds, at the transmission.
+    pub timestamp_ms: u32,
+    /// Address of the acker; the unspecified address if there is none.
+    pub acker: IpAddr,
+}
+
+/// OPT_PGMCC_FEEDBACK: loss rate of a receiver, in NAKs and ACKs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossReport {
+    /// Timestamp of the newest data packet, and the milliseconds since it arrived.
+    pub timestamp_ms: u32,
+    /// Loss rate; 65536 would be 1.
+    pub loss: u16,
+    /// Address of the receiver.
+    pub receiver: IpAddr,
 }
 
 /// OPT_FRAGMENT: position of a packet in an application's message.
@@ -210,6 +235,14 @@ impl<'a> Options<'a> {
             SYN => self.syn = true,
             FIN => self.fin = true,
             RST => self.reset = Some(own),
+            PGMCC_DATA => {
+                self.election = Some(AckerElection { timestamp_ms: reader.u32()?, acker: reader.nla()? });
+            }
+            PGMCC_FEEDBACK => {
+                let timestamp_ms = reader.u32()?;
+                let (receiver, loss) = reader.nla_with()?;
+                self.report = Some(LossReport { timestamp_ms, loss, receiver });
+            }
             // End systems skip unknown options; OPX concerns network elements only.
             _ => return Ok(()),
         }
@@ -285,6 +318,16 @@ impl<'a> Options<'a> {
         if let Some(flags) = self.reset {
             head(buf, RST, 0, flags);
         }
+        if let Some(AckerElection { timestamp_ms, acker }) = self.election {
+            head(buf, PGMCC_DATA, 8 + address_len(acker), 0);
+            buf.extend_from_slice(&timestamp_ms.to_be_bytes());
+            put_nla(acker, buf);
+        }
+        if let Some(LossReport { timestamp_ms, loss, receiver }) = self.report {
+            head(buf, PGMCC_FEEDBACK, 8 + address_len(receiver), 0);
+            buf.extend_from_slice(&timestamp_ms.to_be_bytes());
+            put_nla_with(receiver, loss, buf);
+        }
         // The end bit marks the last option.
         buf[last] |= END;
     }
@@ -305,7 +348,9 @@ impl<'a> Options<'a> {
             + present(self.join.is_some(), 8)
             + present(self.syn, 4)
             + present(self.fin, 4)
-            + present(self.reset.is_some(), 4);
+            + present(self.reset.is_some(), 4)
+            + self.election.map_or(0, |election| 12 + address_len(election.acker))
+            + self.report.map_or(0, |report| 12 + address_len(report.receiver));
         if sum == 0 { 0 } else { 4 + sum }
     }
 
@@ -341,6 +386,12 @@ impl fmt::Display for Options<'_> {
         if let Some(address) = self.redirect {
             write!(f, " redirect {address}")?;
         }
+        if let Some(AckerElection { timestamp_ms, acker }) = self.election {
+            write!(f, " at {timestamp_ms} acker {acker}")?;
+        }
+        if let Some(LossReport { timestamp_ms, loss, receiver }) = self.report {
+            write!(f, " at {timestamp_ms} loss {loss} of {receiver}")?;
+        }
         let words = [
             (self.neighbour_unreachable, " unreachable"),
             (self.syn, " syn"),
@@ -375,3 +426,5 @@ const PATH_NLA: u8 = 0x0c;
 const SYN: u8 = 0x0d;
 const FIN: u8 = 0x0e;
 const RST: u8 = 0x0f;
+const PGMCC_DATA: u8 = 0x12;
+const PGMCC_FEEDBACK: u8 = 0x13;

@@ -23,6 +23,7 @@ use carillon_core::{BitRate, ConfigError, Time};
 pub use cubic::CubicWindow;
 pub use delay::DelayPath;
 pub use equation::{LossIntervals, loss_for, packets_per_round_trip};
+pub use pgmcc::LOSS_GAIN;
 pub use record::{Acknowledgment, Answer, Mark, PathRecord};
 pub use slowest::{PathControl, Slowest};
 
@@ -91,6 +92,10 @@ pub trait CongestionControl: Debug + Send {
     /// Handles the answer of a receiver to a poll.
     fn on_acknowledged(&mut self, now: Time, receiver: usize, acknowledgment: &Acknowledgment);
 
+    /// Handles the report of a receiver that measures its own loss rate. Its acknowledgments then do not change the
+    /// rate.
+    fn on_report(&mut self, _now: Time, _receiver: usize, _report: &PathReport) {}
+
     /// Handles an answer that shows new losses, after [`on_acknowledged`](Self::on_acknowledged).
     fn on_lost(&mut self, _now: Time, _receiver: usize, _acknowledgment: &Acknowledgment) {}
 
@@ -132,6 +137,15 @@ pub trait CongestionControl: Debug + Send {
     fn estimate(&self, _receiver: usize) -> Option<PathEstimate> {
         None
     }
+}
+
+/// Report of a receiver that measures its own loss rate.
+#[derive(Clone, Copy, Debug)]
+pub struct PathReport {
+    /// Round-trip time to the receiver.
+    pub round_trip: Duration,
+    /// Loss rate, from 0 to 1.
+    pub loss: f64,
 }
 
 /// Reason for a window.

@@ -3,14 +3,16 @@
 //! The sender computes the throughput that TCP would have to each receiver, from its round-trip time and loss rate. The
 //! receiver with the lowest one is the acker, and its answers alone change the window.
 //!
-//! Deviations: receivers compute no loss rate, since the sender compares the packets that arrived with those it sent.
-//! The tokens of the draft are the difference between the window and the packets in flight. The acker is polled every
-//! second time and answers for several packets. Packets leave at 1.25 times the window per round trip instead of one by
-//! one after each acknowledgment.
+//! Deviations: where receivers report no loss rate, the sender compares the packets that arrived with those it
+//! sent. The tokens of the draft are the difference between the window and the packets in flight. In protocols that
+//! poll, the acker is polled every second time and answers for several packets. There packets leave at 1.25 times
+//! the window per round trip instead of one by one after each acknowledgment.
+
+use std::time::Duration;
 
 use carillon_core::Time;
 
-use super::{Acknowledgment, CongestionControl, ControlSettings, Controller, Limit};
+use super::{Acknowledgment, CongestionControl, ControlSettings, Controller, Limit, PathReport};
 
 /// Entry of the registry.
 pub const CONTROLLER: Controller = Controller {
@@ -43,12 +45,22 @@ struct Receiver {
     round_trip: Option<f64>,
     /// Number of packets sent up to the last answered poll.
     sent: u64,
+    /// True if the receiver reports its loss rate.
+    is_reporting: bool,
 }
 
 impl Receiver {
-    fn note(&mut self, acknowledgment: &Acknowledgment) {
-        let sample = acknowledgment.round_trip.as_secs_f64();
+    fn note_round_trip(&mut self, sample: Duration) {
+        let sample = sample.as_secs_f64();
         self.round_trip = Some(self.round_trip.map_or(sample, |mean| mean + (sample - mean) / 8.0));
+    }
+
+    fn note(&mut self, acknowledgment: &Acknowledgment) {
+        // A report came with the acknowledgment.
+        if self.is_reporting {
+            return;
+        }
+        self.note_round_trip(acknowledgment.round_trip);
         let sent = acknowledgment.sent.saturating_sub(self.sent);
         self.sent = self.sent.max(acknowledgment.sent);
         if sent > 0 {
@@ -115,6 +127,13 @@ impl CongestionControl for Pgmcc {
         }
     }
 
+    fn on_report(&mut self, _now: Time, receiver: usize, report: &PathReport) {
+        let entry = &mut self.receivers[receiver];
+        (entry.loss, entry.is_reporting) = (report.loss.clamp(0.0, 1.0), true);
+        entry.note_round_trip(report.round_trip);
+        self.elect(receiver);
+    }
+
     fn on_silent(&mut self, _now: Time, receiver: usize) {
         if self.acker == Some(receiver) {
             self.window = MIN_WINDOW;
@@ -127,6 +146,7 @@ impl CongestionControl for Pgmcc {
 
     fn remove(&mut self, receiver: usize) {
         self.acker = self.acker.filter(|&acker| acker != receiver);
+        self.receivers[receiver] = Receiver::default();
     }
 
     fn rate(&self) -> Option<f64> {
@@ -174,7 +194,7 @@ const SLOW_START_THRESHOLD: f64 = 4.0;
 /// Factor by which another receiver must be slower than the acker (section 2.3).
 const HYSTERESIS: f64 = 0.75;
 /// Weight of a packet in the loss rate (section 2.6).
-const LOSS_GAIN: f64 = 500.0 / 65_536.0;
+pub const LOSS_GAIN: f64 = 500.0 / 65_536.0;
 /// Pacing gain, as of CUBIC.
 const PACING_GAIN: f64 = 1.25;
 /// Minimum round-trip time in seconds: the share of clock and process.

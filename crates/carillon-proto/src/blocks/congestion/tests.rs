@@ -153,6 +153,8 @@ enum Input {
     Answer(usize, u64, u64, u32, u64),
     /// Raw measurement that no record would give.
     Raw(usize, Acknowledgment),
+    /// Receiver, round-trip time in microseconds, and loss rate.
+    Report(usize, u64, f64),
     Silent(usize),
     Idle,
     Remove(usize),
@@ -190,6 +192,8 @@ fn input() -> impl Strategy<Value = Input> {
         (receiver.clone(), 0..500_u64, 0..500_u64, 0..500_u32, 0..2_000_000_u64)
             .prop_map(|(receiver, sent, since, came, trip)| Input::Answer(receiver, sent, since, came, trip)),
         (receiver.clone(), raw()).prop_map(|(receiver, raw)| Input::Raw(receiver, raw)),
+        (receiver.clone(), 0..2_000_000_u64, 0.0..=1.0)
+            .prop_map(|(receiver, trip, loss)| Input::Report(receiver, trip, loss)),
         receiver.clone().prop_map(Input::Silent),
         Just(Input::Idle),
         receiver.prop_map(Input::Remove),
@@ -226,6 +230,10 @@ proptest! {
                         let raw = Acknowledgment { asked: now, ..*raw };
                         control.on_acknowledged(now, *receiver, &raw);
                         control.on_lost(now, *receiver, &raw);
+                    }
+                    &Input::Report(receiver, trip, loss) => {
+                        let report = PathReport { round_trip: Duration::from_micros(trip), loss };
+                        control.on_report(now, receiver, &report);
                     }
                     &Input::Silent(receiver) => control.on_silent(now, receiver),
                     Input::Idle => control.on_idle(now),

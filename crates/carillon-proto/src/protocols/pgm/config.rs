@@ -44,6 +44,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("tg_size", &["2", "4", "8", "16", "32", "64", "128"], "16")
         .doc("number of data packets in a transmission group"),
     Parameter::count("tg_parity", (1, 127), "1").doc("with proactive parity, number of parity packets after each group"),
+    Parameter::choice("congestion", &["none", "pgmcc"], "none")
+        .doc("congestion control: pgmcc: a window that the acknowledgments of the slowest receiver move (PGMCC); receivers must know PGMCC too"),
     // Receiver.
     Parameter::span("nak_bo_ivl", "30 ms").doc("maximum random back-off of a NAK; from ns-2"),
     Parameter::span("nak_rpt_ivl", "50 ms").doc("time that a receiver waits for an NCF; from ns-2"),

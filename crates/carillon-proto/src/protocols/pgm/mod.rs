@@ -14,6 +14,7 @@ mod plain;
 mod receiver;
 mod relay;
 mod source;
+mod source_congestion;
 mod source_parity;
 mod states;
 #[cfg(test)]
@@ -23,7 +24,7 @@ use carillon_core::{
     About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
     ProtocolEntry, Role, StudyProperties,
 };
-use carillon_wire::pgm::DATA_HEADER_LEN;
+use carillon_wire::pgm::{DATA_HEADER_LEN, ELECTION_LEN, ELECTION_LEN_IPV6};
 
 pub use receiver::PgmReceiver;
 pub use relay::PgmRelay;
@@ -46,12 +47,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     },
     plain: Some(&plain::PLAIN),
     packets: PacketProperties {
-        header_bytes: |settings| HeaderBytes {
-            data: DATA_HEADER_LEN,
-            max: match settings.choice("parity") {
-                "none" => DATA_HEADER_LEN,
-                _ => DATA_HEADER_LEN + parity::OVERHEAD,
-            },
+        header_bytes: |settings| {
+            // Original data has the option of PGMCC; parity packets have their own.
+            let (election, longest) = match settings.choice("congestion") {
+                "none" => (0, 0),
+                _ => (ELECTION_LEN, ELECTION_LEN_IPV6),
+            };
+            let parity = if settings.choice("parity") == "none" { 0 } else { parity::OVERHEAD };
+            HeaderBytes { data: DATA_HEADER_LEN + election, max: DATA_HEADER_LEN + parity.max(longest) }
         },
         format: &carillon_wire::pgm::FORMAT,
         ..ProtocolEntry::PLAIN.packets

@@ -45,7 +45,7 @@ fn read(bytes: &[u8], settings: &Config) -> Option<PlainPacket> {
         }
         Body::Odata(_) => (true, false),
         Body::Rdata(_) | Body::Ncf(_) | Body::Poll(_) => (false, false),
-        Body::Nak(_) | Body::Nnak(_) | Body::Polr { .. } | Body::Spmr => return None,
+        Body::Nak(_) | Body::Nnak(_) | Body::Polr { .. } | Body::Spmr | Body::Ack(_) => return None,
     };
     let [a, b, c, d, e, f] = tsi.gsi;
     let [g, h] = tsi.port.to_be_bytes();

@@ -13,6 +13,7 @@ use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Po
 
 use super::config::interval;
 use super::identity::{address_of, destination_port, numbers, parse, refuse_zeromq_port, tsi};
+use super::source_congestion::Congestion;
 use super::source_parity::Parity;
 use crate::blocks::{
     Advance, Doubling, FixedRate, Heartbeats, Members, Part, Player, RateControl, RepairBudget,
@@ -27,12 +28,14 @@ pub struct PgmSource {
     tsi: Tsi,
     destination_port: u16,
     /// Address of the source, the path of its own SPMs.
-    path: IpAddr,
+    pub(super) path: IpAddr,
     group_address: IpAddr,
     pub(super) link_overhead: u64,
     pub(super) window: TransmitWindow,
     /// Parity packets, if the source offers them.
     pub(super) parity: Option<Parity>,
+    /// Congestion control, if the source has one.
+    pub(super) congestion: Option<Congestion>,
     pub(super) pace: TokenBucket,
     /// True if repairs count against the rate too (section 5.1.1, window that advances with data).
     pub(super) paces_repairs: bool,
@@ -83,6 +86,8 @@ pub enum Timer {
     SessionEnd,
     /// The rate limit allows the next packet.
     Pace,
+    /// No acknowledgment of the acker came.
+    Ack,
     /// Repair of this packet, after RDATA_DELAY.
     Repair(u64),
     /// Repair of this transmission group by parity, after RDATA_DELAY.
@@ -122,6 +127,7 @@ impl PgmSource {
             link_overhead: build.link_overhead.into(),
             window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
             parity: Parity::new(settings),
+            congestion: Congestion::new(settings),
             // Section 5.1.1: TXW_MAX_RTE limits the rate by a token bucket.
             pace: TokenBucket::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             paces_repairs: with_data,
@@ -313,7 +319,9 @@ impl PgmSource {
         let trail = wire(self.window.trail());
         let (number, slot) = self.window.send_next(context.now)?;
         let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
-        self.packet(Body::Odata(data), Options::default()).emit(buf);
+        let options = Options { election: self.election(context.now), ..Options::default() };
+        self.packet(Body::Odata(data), options).emit(buf);
+        self.await_ack(context);
         self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
         context.timers.arm(Timer::Heartbeat, context.now + self.heartbeats.restart());
         self.arm_advance(context);
@@ -374,6 +382,7 @@ impl Part for PgmSource {
                 context.timers.cancel(Timer::Poll);
             }
             Timer::Pace => {}
+            Timer::Ack => self.on_silence(context),
             Timer::Repair(number) => drop(self.repairs.insert(number)),
             Timer::Parity(group) => self.end_parity_delay(group),
         }
@@ -383,8 +392,15 @@ impl Part for PgmSource {
         let session = (Some(self.tsi), self.destination_port);
         let Some(packet) = parse(&mut context.events, session, datagram.bytes) else { return };
         match packet.body {
-            Body::Nak(nak) => self.on_nak(context, datagram.source, nak, packet.options),
-            Body::Nnak(nak) => self.on_nnak(context, nak, packet.options.nak_list),
+            Body::Nak(nak) => {
+                self.on_report(context, datagram.source, packet.options.report);
+                self.on_nak(context, datagram.source, nak, packet.options);
+            }
+            Body::Nnak(nak) => {
+                self.on_report(context, datagram.source, packet.options.report);
+                self.on_nnak(context, nak, packet.options.nak_list);
+            }
+            Body::Ack(ack) => self.on_ack(context, datagram.source, ack, packet.options.report),
             Body::Spmr => {
                 context.events.received("spmr", self.window.next().saturating_sub(1));
                 self.request_spm(context);
@@ -422,7 +438,10 @@ impl Part for PgmSource {
         if self.opening_spms > 0 {
             return None;
         }
-        let transmit = self.emit_proactive_parity(context, buf).or_else(|| self.emit_data(context, buf));
+        let transmit = self.emit_proactive_parity(context, buf).or_else(|| match self.is_window_full() {
+            true => None,
+            false => self.emit_data(context, buf),
+        });
         self.close_when_sent(context);
         transmit
     }

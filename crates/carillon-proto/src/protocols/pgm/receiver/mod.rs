@@ -1,6 +1,7 @@
 //! The PGM receiver (RFC 3208, section 6): ordered delivery and NAKs for missing packets.
 
 mod assembly;
+mod feedback;
 mod groups;
 mod parity;
 mod repairer;
@@ -25,6 +26,7 @@ use crate::blocks::{
     Uniform, Waits, near, wire,
 };
 use assembly::{Assembly, Piece};
+use feedback::Feedback;
 use groups::Groups;
 use repairer::{Repairer, Task};
 
@@ -58,6 +60,8 @@ pub struct PgmReceiver {
     /// Transmission groups, if the source offers parity.
     groups: Option<Box<Groups>>,
     spm_request: SpmRequest,
+    /// Feedback to a source with congestion control.
+    feedback: Option<Box<Feedback>>,
     /// Repairer role, if the receiver is a designated local repairer.
     repairer: Option<Box<Repairer>>,
 }
@@ -123,6 +127,7 @@ impl PgmReceiver {
             // Other programs mean other parity by the flags of their SPMs.
             parity_terms: is_of_session(tsi).then(|| Box::new((waits("pgm.parity_back_off"), tries))),
             groups: None,
+            feedback: None,
             spm_request: SpmRequest {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
                 retry_interval: interval("spmr_spm_ivl")?,
@@ -420,6 +425,10 @@ impl PgmReceiver {
         request.begin(context.now, (), wait, ());
     }
 
+    fn own_address(&self) -> IpAddr {
+        address_of(&self.addresses, self.node)
+    }
+
     fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
         Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
     }
@@ -442,7 +451,8 @@ impl PgmReceiver {
         let list = list_of(last_sent.map(wire));
         let nak =
             Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(context.group) };
-        self.packet(Body::Nak(nak), Options::listing(&list)).emit(buf);
+        let options = Options { report: self.report(context.now), ..Options::listing(&list) };
+        self.packet(Body::Nak(nak), options).emit(buf);
         context.events.control("nak", first);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
@@ -467,7 +477,7 @@ impl PgmReceiver {
                 context.events.control("n-nak", first);
             }
             Task::Polr(sqn, round) => {
-                let redirect = Some(address_of(&self.addresses, self.node));
+                let redirect = Some(self.own_address());
                 let options = Options { redirect, ..Options::default() };
                 self.packet(Body::Polr { sqn, round }, options).emit(buf);
                 context.events.control("polr", sqn);
@@ -545,11 +555,18 @@ impl Part for PgmReceiver {
                 self.on_parity(context, data, options, piece().payload);
             }
             Body::Ncf(nak) if options.parity => self.on_parity_ncf(context, nak, options.nak_list),
-            Body::Odata(data) => self.on_data(context, data, piece(), false),
+            Body::Odata(data) => {
+                if let Some(election) = options.election {
+                    self.on_election(context, data.sqn, election);
+                }
+                self.on_data(context, data, piece(), false);
+            }
             Body::Rdata(data) => self.on_data(context, data, piece(), true),
             Body::Ncf(nak) => self.on_ncf(context, nak, options.nak_list),
             Body::Poll(poll) => self.on_poll(context, poll),
-            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => context.events.dropped(DropReason::Foreign),
+            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr | Body::Ack(_) => {
+                context.events.dropped(DropReason::Foreign)
+            }
         }
     }
 
@@ -564,20 +581,25 @@ impl Part for PgmReceiver {
             repairer.on_time(context.now);
         }
         while self.spm_request.request.expire(context.now).is_some() {}
+        if let Some(feedback) = &mut self.feedback {
+            feedback.on_time(context.now);
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         let answer = self.repairer.as_ref().and_then(|repairer| repairer.next_timeout());
         let request = self.spm_request.request.next_timeout();
         let parity = self.groups.as_ref().and_then(|groups| groups.requests.next_timeout());
-        [self.missing.next_timeout(), request, answer, parity].into_iter().flatten().min()
+        let proposal = self.feedback.as_ref().and_then(|feedback| feedback.next_timeout());
+        [self.missing.next_timeout(), request, answer, parity, proposal].into_iter().flatten().min()
     }
 
     fn poll_transmit(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
         match self.upstream {
-            Some(upstream) => {
-                self.emit_task(context, upstream, buf).or_else(|| self.emit_nak(context, upstream, buf))
-            }
+            Some(upstream) => self
+                .emit_task(context, upstream, buf)
+                .or_else(|| self.emit_ack(context, upstream, buf))
+                .or_else(|| self.emit_nak(context, upstream, buf)),
             None if self.spm_request.request.is_due() => Some(self.emit_spm_request(context, buf)),
             _ => None,
         }

@@ -194,7 +194,8 @@ impl PgmReceiver {
         let list = list_of(others.iter().map(|&number| wire(number)));
         let group = self.addresses.of_group(context.group);
         let nak = Nak { sqn: wire(first), source: upstream.source, group };
-        let options = Options { parity: true, ..Options::listing(&list) };
+        let report = self.report(context.now);
+        let options = Options { parity: true, report, ..Options::listing(&list) };
         self.packet(Body::Nak(nak), options).emit(buf);
         context.events.control("nak", first);
         Some(Transmit::now(Dest::Node(upstream.node)))

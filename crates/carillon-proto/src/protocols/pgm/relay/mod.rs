@@ -1,5 +1,6 @@
 //! The PGM network element (RFC 3208, section 7), which stands at a router and inspects passing packets.
 
+mod congestion;
 mod parity;
 mod repairers;
 mod state;
@@ -13,7 +14,7 @@ use carillon_core::{
     Addresses, BuildContext, Bytes, Config, ConfigError, Dest, DropReason, Event, Events, Machine, MessageId,
     NodeId, PortId, PortSet, Received, Relay, Time, Timers, Transmit, Verdict,
 };
-use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, emit_repair, with_path};
+use carillon_wire::pgm::{Body, Nak, Options, Packet, PacketType, Spm, Tsi, emit_repair, with_path};
 
 use super::config::interval;
 use super::identity::{
@@ -55,6 +56,8 @@ pub struct PgmRelay {
     nnaks_due: BTreeSet<(Tsi, u32)>,
     /// Repairs of designated local repairers to forward.
     forwarded_repairs: VecDeque<(Tsi, u32, Bytes)>,
+    /// Acknowledgments of the acker to forward (PGMCC).
+    acks: VecDeque<(Tsi, u32, Bytes)>,
     /// Repairs from the element's own store, and their ports.
     repairs_due: BTreeMap<(Tsi, u32), PortSet>,
     timers: Timers<Timer>,
@@ -107,6 +110,7 @@ impl PgmRelay {
             groups: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::UNLIMITED }),
             nnaks_due: BTreeSet::new(),
             forwarded_repairs: VecDeque::new(),
+            acks: VecDeque::new(),
             repairs_due: BTreeMap::new(),
             timers: Timers::new(),
             events: Events::default(),
@@ -151,6 +155,7 @@ impl PgmRelay {
             repairers: Repairers::default(),
             nnaks: BTreeSet::new(),
             store: PassedPackets::new(self.max_stored, self.nak_elim_ivl),
+            report: None,
         });
         session.spm_sqn = spm.sqn;
         // The first offer holds: the repair states of groups belong to one size.
@@ -214,8 +219,8 @@ impl PgmRelay {
 
     /// Handles a NAK (section 7.2): confirms it on its port, and forwards it unless another NAK for the packet is
     /// pending. Repairs packets from the element's own store instead.
-    fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, list: NakList<'_>, from: Received<'_>) {
-        let ingress = from.ingress;
+    fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, options: Options<'_>, from: Received<'_>) {
+        let (ingress, list) = (from.ingress, options.nak_list);
         let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
         else {
             return self.events.dropped(DropReason::Foreign);
@@ -268,6 +273,7 @@ impl PgmRelay {
             self.requests.back_off(now, key, Duration::ZERO);
             self.requests.give_up_at(key, now + limit);
         }
+        self.keep_report(tsi, options.report.filter(|_| is_forwarded || !repaired.is_empty()));
         self.announce_repairs(now, tsi, &repaired);
         match is_forwarded || !repaired.is_empty() {
             true => self.events.received("nak", nak.sqn),
@@ -297,7 +303,7 @@ impl PgmRelay {
     /// Emits one NAK for all due requests of one source with the same next node, as far as they fit the list.
     fn emit_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.requests.take_due() {
-            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             let route = self.requests.get((tsi, sqn)).map_or(RequestRoute::Upstream, |repair| repair.route);
             self.requests.asked(now, (tsi, sqn), self.nak_rpt_rte);
             let list = list_of(iter::from_fn(|| {
@@ -314,7 +320,9 @@ impl PgmRelay {
                 RequestRoute::Repairer(node) => node,
             };
             let transmit = Transmit::now(Dest::Node(next));
-            self.packet(tsi, Body::Nak(session.nak(sqn)), Options::listing(&list)).emit(buf);
+            let report = session.report.take().filter(|_| route == RequestRoute::Upstream);
+            let nak = Body::Nak(session.nak(sqn));
+            self.packet(tsi, nak, Options { report, ..Options::listing(&list) }).emit(buf);
             self.events.control("nak", sqn);
             return Some(transmit);
         }
@@ -349,15 +357,16 @@ impl Machine for PgmRelay {
         let all = |nak| numbers(nak, options.nak_list).collect::<Vec<_>>();
         match packet.body {
             Body::Nak(nak) if options.parity => {
-                self.on_parity_nak(now, tsi, nak, options.nak_list, datagram.ingress);
+                self.on_parity_nak(now, tsi, nak, options, datagram.ingress);
             }
             // Repairers have no parity.
             _ if options.parity => self.events.dropped(DropReason::Foreign),
-            Body::Nak(nak) => self.on_nak(now, tsi, nak, options.nak_list, datagram),
+            Body::Nak(nak) => self.on_nak(now, tsi, nak, options, datagram),
             Body::Nnak(nak) => self.on_nnak(now, tsi, &all(nak), datagram.ingress),
             Body::Polr { sqn, .. } => self.on_polr(now, tsi, sqn, options, datagram),
             Body::Ncf(nak) => self.on_repairer_ncf(now, tsi, datagram.source, &all(nak)),
             Body::Rdata(data) => self.on_repairer_data(tsi, data.sqn, datagram),
+            Body::Ack(ack) => self.on_ack(tsi, ack.newest, datagram),
             _ => self.events.dropped(DropReason::Foreign),
         }
     }
@@ -399,6 +408,7 @@ impl Machine for PgmRelay {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.emit_confirmation(buf)
+            .or_else(|| self.emit_forwarded_ack(buf))
             .or_else(|| self.emit_nak(now, buf))
             .or_else(|| self.emit_parity_nak(now, buf))
             .or_else(|| self.emit_nnak(buf))

@@ -35,9 +35,10 @@ impl PgmRelay {
         now: Time,
         tsi: Tsi,
         nak: Nak,
-        list: NakList<'_>,
+        options: Options<'_>,
         ingress: PortId,
     ) {
+        let list = options.nak_list;
         let session = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress);
         let Some((session, size)) =
             session.and_then(|session| session.group_size.map(|size| (session, size)))
@@ -70,6 +71,7 @@ impl PgmRelay {
             self.groups.back_off(now, key, Duration::ZERO);
             self.groups.give_up_at(key, now + self.nak_rpt_ivl);
         }
+        self.keep_report(tsi, options.report.filter(|_| is_forwarded));
         match is_forwarded {
             true => self.events.received("nak", nak.sqn),
             false => self.events.dropped(DropReason::Redundant),
@@ -123,7 +125,7 @@ impl PgmRelay {
     /// Emits one parity NAK for all due groups of one source, as far as they fit the list.
     pub(super) fn emit_parity_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, group)) = self.groups.take_due() {
-            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             let number = |group: u32, repair: &GroupRepair| group + repair.asked.max(1) - 1;
             let first = self.groups.get((tsi, group)).map_or(group, |repair| number(group, repair));
             self.groups.asked(now, (tsi, group), self.nak_rpt_rte);
@@ -137,9 +139,11 @@ impl PgmRelay {
                 self.groups.asked(now, (tsi, more), self.nak_rpt_rte);
                 Some(next)
             }));
-            let options = Options { parity: true, ..Options::listing(&list) };
+            let report = session.report.take();
+            let options = Options { parity: true, report, ..Options::listing(&list) };
             let transmit = Transmit::now(Dest::Node(session.upstream));
-            self.packet(tsi, Body::Nak(session.nak(first)), options).emit(buf);
+            let nak = Body::Nak(session.nak(first));
+            self.packet(tsi, nak, options).emit(buf);
             self.events.control("nak", first);
             return Some(transmit);
         }

@@ -140,14 +140,15 @@ impl PgmRelay {
     /// Emits one N-NAK for all packets of one source, as far as they fit the list.
     pub(super) fn emit_nnak(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.nnaks_due.pop_first() {
-            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             let list = list_of(iter::from_fn(|| {
                 let &(_, more) = self.nnaks_due.first().filter(|(other, _)| *other == tsi)?;
                 self.nnaks_due.pop_first();
                 Some(more)
             }));
             let transmit = Transmit::now(Dest::Node(session.upstream));
-            self.packet(tsi, Body::Nnak(session.nak(sqn)), Options::listing(&list)).emit(buf);
+            let (nak, report) = (Body::Nnak(session.nak(sqn)), session.report.take());
+            self.packet(tsi, nak, Options { report, ..Options::listing(&list) }).emit(buf);
             self.events.control("n-nak", sqn);
             return Some(transmit);
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use carillon_core::{GroupId, NodeId, PortId, PortSet, Received, Time};
-use carillon_wire::pgm::Nak;
+use carillon_wire::pgm::{LossReport, Nak};
 
 use crate::blocks::PassedPackets;
 
@@ -31,6 +31,8 @@ pub(super) struct Session {
     pub(super) nnaks: BTreeSet<u32>,
     /// Packets stored for repairs by this element.
     pub(super) store: PassedPackets,
+    /// Report of a receiver, for the next NAK or N-NAK upstream.
+    pub(super) report: Option<LossReport>,
 }
 
 impl Session {

@@ -1,5 +1,6 @@
 //! Transcripts of PGM machines, one rule of RFC 3208 each. Times are in milliseconds.
 
+mod congestion;
 mod dlr;
 mod fixture;
 mod on_tree;
