@@ -110,8 +110,8 @@ impl PlainSend {
         network.open_at(port, protocol.session.sender_hears_group, self.hops, self.rate)
     }
 
-    /// Creates the sender of files, each under its own name. The protocol must be one that [sends
-    /// files](super::sends_files).
+    /// Creates the sender of files, each under its own name. The [contents](super::plain_contents) of the protocol must
+    /// have files.
     pub fn open_files<O: Observer>(
         &self,
         bound: Bound,

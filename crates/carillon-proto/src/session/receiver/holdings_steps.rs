@@ -7,8 +7,9 @@ use super::state::Timer;
 use super::{ReceiverPhase, ReceiverSession};
 
 impl ReceiverSession {
-    /// Answers a question of the sender: `bytes` are 1 to [`HoldingsPart::MAX_TOTAL`], and others are not sent. Does
-    /// nothing outside a running session. Drain the session afterwards.
+    /// Answers a question of the sender: `bytes` are 1 to
+    /// [`MAX_TOTAL`](carillon_wire::session::HoldingsPart::MAX_TOTAL), and others are not sent. Does nothing outside a
+    /// running session. Drain the session afterwards.
     pub fn answer_holdings(&mut self, now: Time, question: u32, bytes: Vec<u8>) {
         if self.phase != ReceiverPhase::Running {
             return;
