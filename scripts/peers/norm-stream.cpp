@@ -34,7 +34,7 @@ int send(NormInstanceHandle instance, NormSessionHandle session, int count, char
     if (!NormStartSender(session, 1, 8 << 20, 1400, 64, 32))
         return fprintf(stderr, "the sender does not start\n"), 1;
     NormSetTxSocketBuffer(session, 4 << 20);
-    NormObjectHandle stream = NormStreamOpen(session, 4 << 20);
+    NormObjectHandle stream = NormStreamOpen(session, 8 << 20);
     std::vector<char> message(atoi(args[3]));
     NormEvent event;
     while (unsigned length = fread(message.data(), 1, message.size(), file)) {
