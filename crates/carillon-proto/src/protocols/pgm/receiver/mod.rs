@@ -5,6 +5,7 @@ mod feedback;
 mod groups;
 mod parity;
 mod repairer;
+mod repairing;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,7 +29,7 @@ use crate::blocks::{
 use assembly::{Assembly, Piece};
 use feedback::Feedback;
 use groups::Groups;
-use repairer::{Repairer, Task};
+use repairer::Repairer;
 
 /// Delivers packets in order and requests missing ones.
 #[derive(Debug)]
@@ -454,41 +455,6 @@ impl PgmReceiver {
         let options = Options { report: self.report(context.now), ..Options::listing(&list) };
         self.packet(Body::Nak(nak), options).emit(buf);
         context.events.control("nak", first);
-        Some(Transmit::now(Dest::Node(upstream.node)))
-    }
-
-    /// Emits the repairer's next packet to its parent.
-    fn emit_task(
-        &mut self,
-        context: &mut MachineContext,
-        upstream: Upstream,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let task = self.repairer.as_mut()?.next_task()?;
-        let group = self.addresses.of_group(context.group);
-        let nak = |first: u64| Nak { sqn: wire(first), source: upstream.source, group };
-        match task {
-            Task::Confirm(first, list) => {
-                self.packet(Body::Ncf(nak(first)), Options::listing(&list)).emit(buf);
-                context.events.control("ncf", first);
-            }
-            Task::Nnak(first, list) => {
-                self.packet(Body::Nnak(nak(first)), Options::listing(&list)).emit(buf);
-                context.events.control("n-nak", first);
-            }
-            Task::Polr(sqn, round) => {
-                let redirect = Some(self.own_address());
-                let options = Options { redirect, ..Options::default() };
-                self.packet(Body::Polr { sqn, round }, options).emit(buf);
-                context.events.control("polr", sqn);
-            }
-            Task::Repair(number, payload) => {
-                let data = Data { sqn: wire(number), trail: wire(self.trail.min(number)), payload: &payload };
-                self.packet(Body::Rdata(data), Options::default()).emit(buf);
-                let (source, message, bytes) = (context.sender, MessageId(number), buf.len() as u32);
-                context.events.push(Event::Forwarded { source, message, bytes, repair: true });
-            }
-        }
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
