@@ -118,11 +118,15 @@ fn run_shared(
     })
 }
 
+/// Up to this many runs are made in [another order](longest_first).
+const FEW_RUNS: usize = 512;
+
 /// The order in which runs of a plan are made. Plans mostly end with their largest groups and highest losses: made
-/// last, such a run would keep one thread busy while the others have nothing left. With a precision, whether a run is
-/// needed depends on those before it.
+/// last, such a run would keep one thread busy while the others have nothing left. Of many runs each takes little, and
+/// their rows are written in the order of the plan while others are made. With a precision, whether a run is needed
+/// depends on those before it.
 fn longest_first(file: &ScenarioFile, mut runs: Vec<usize>) -> Vec<usize> {
-    if file.precision().is_none() {
+    if runs.len() <= FEW_RUNS && file.precision().is_none() {
         runs.reverse();
     }
     runs
