@@ -32,6 +32,9 @@ CARGO = os.environ.get("CARGO", "cargo")
 # Crates that read no clock: load on the machine does not change what their tests find.
 TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit", "carillon-lab"]
 
+# They call cargo, which waits until nothing else is built.
+BUILDING = ["transfer"]
+
 # Those of the command leave thousands of files, which a disk takes a fifteenth of their time for. What writes files is tried on a
 # disk by those of carillon-transfer.
 IN_MEMORY = ("command", "/dev/shm")
@@ -68,7 +71,13 @@ def programs(names: list[str] | None) -> Iterator[Program]:
         # Those of the command wait most of their time, so the others are built beside them.
         command = list(build("--workspace", "--test", "command"))
         yield from command
-        yield from (built for built in build("--workspace") if built not in command)
+        held = []
+        for program in build("--workspace"):
+            if program[0] in BUILDING:
+                held.append(program)
+            elif program not in command:
+                yield program
+        yield from held
     else:
         targets = [name for name in names if name != "lib"]
         if targets:

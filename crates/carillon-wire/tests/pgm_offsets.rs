@@ -494,14 +494,14 @@ pub fn every_field(is_ipv4: bool) -> Vec<Vec<u8>> {
 #[test]
 fn the_golden_bytes_say_what_their_lines_say() {
     let golden = golden();
-    assert_eq!(golden.len(), 9, "one of each type");
+    assert_eq!(golden.len(), 10, "one of each type");
     for (expected, bytes) in golden {
         let fields = by_offsets(&bytes);
         assert_eq!(line(&fields), expected);
         // "CL" and association 7 name the source; its port is 20000 above that.
         assert_eq!(fields["global source id"], [0x434c_0000_0007], "{expected}");
         let ports = [fields["source port"][0], fields["destination port"][0]];
-        let upstream = matches!(fields["type"][0], 0x02 | 0x08 | 0x09 | 0x0c);
+        let upstream = matches!(fields["type"][0], 0x02 | 0x08 | 0x09 | 0x0c | 0x0d);
         assert_eq!(ports, if upstream { [7500, 20_007] } else { [20_007, 7500] }, "{expected}");
         let packet = Packet::parse(&bytes).unwrap_or_else(|error| panic!("{expected}: {error}"));
         assert_eq!(by_types(&packet), fields, "{expected}");

@@ -44,6 +44,7 @@ fn summary_has_the_number_of_the_message() {
         ("nak", ("request", 1_296_693_561)),
         ("n-nak", ("request", 950_087_978)),
         ("ncf", ("control", 2_827_466_615)),
+        ("ack", ("control", 950_087_978)),
     ];
     assert_eq!(numbers, BTreeMap::from(expected));
 }

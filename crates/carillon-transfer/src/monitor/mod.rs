@@ -21,11 +21,11 @@
 //!     .start();
 //! # while monitor.latest().is_none() { std::thread::yield_now() }
 //! if let Some(now) = monitor.latest() {
-//!     println!("{} of {:?} bytes, limited by {:?}", now.bytes, now.size, now.limit);
+//!     println!("{} of {:?} bytes, limited by {:?}", now.amounts.bytes, now.amounts.size, now.limit);
 //! }
 //! assert!(sender.wait()?.is_success() && receiver.wait()?.is_success());
 //! let end = monitor.latest().ok_or("nothing was put there")?;
-//! assert_eq!((end.bytes, end.receivers[0].bytes, end.receivers[0].state), (26, Some(26), "verified"));
+//! assert_eq!((end.amounts.bytes, end.receivers[0].bytes, end.receivers[0].state), (26, Some(26), "verified"));
 //! # Ok(()) }
 //! ```
 //!
