@@ -74,7 +74,7 @@ pub fn registry_receiver(name: &str, seed: u64) -> ReceiverSession {
     ReceiverSession::new(ReceiverSessionConfig::new(name, GROUP, REGISTRY), Seeds::new(seed).part(name))
 }
 
-/// Settings at the limits of their kinds: the shortest spans, the largest counts.
+/// Settings at the limits of their kinds: the shortest spans, the largest counts, each word of a choice.
 fn extremes(entry: &ProtocolEntry) -> Vec<String> {
     let pairs = entry.parameters.iter().filter_map(|parameter| match parameter.kind {
         carillon_core::Kind::Span => Some((parameter.name, "1 ns".to_owned())),
@@ -91,7 +91,16 @@ fn extremes(entry: &ProtocolEntry) -> Vec<String> {
             all = if all.is_empty() { one.clone() } else { format!("{all}\n{one}") };
         }
     }
-    std::iter::once(all).chain(each).collect()
+    // What is off by default, such as parity and congestion control, one by one.
+    let choices = entry.parameters.iter().flat_map(|parameter| {
+        let words: &[&str] = match parameter.kind {
+            carillon_core::Kind::Choice(words) => words,
+            carillon_core::Kind::Switch => &["false", "true"],
+            _ => &[],
+        };
+        words.iter().map(|&word| Settings::encode([(parameter.name, word.to_owned())]))
+    });
+    std::iter::once(all).chain(each).chain(choices).collect()
 }
 
 /// Fires timers up to `until`; returns how many bytes went out.

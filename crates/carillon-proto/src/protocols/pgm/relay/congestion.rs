@@ -18,7 +18,7 @@ impl PgmRelay {
 
     /// Handles an acknowledgment from below: queues it for the next node towards the source.
     pub(super) fn on_ack(&mut self, tsi: Tsi, newest: u32, datagram: Received<'_>) {
-        if !self.sessions.get(&tsi).is_some_and(|session| session.upstream_port != datagram.ingress) {
+        if self.sessions.get(&tsi).is_none_or(|session| session.upstream_port == datagram.ingress) {
             return self.events.dropped(DropReason::Foreign);
         }
         if self.acks.len() >= MAX_PENDING_CONFIRMATIONS {
