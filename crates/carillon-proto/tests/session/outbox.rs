@@ -1,4 +1,4 @@
-//! One machine at a time: what it is given, and what it sends.
+//! Harness for one machine: it gives the machine datagrams and keeps its packets and events.
 
 use bytes::Bytes;
 use carillon_core::{

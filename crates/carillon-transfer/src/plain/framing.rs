@@ -18,7 +18,7 @@
 //!         0 or ff, flags 1, length 8, body       bit 1 of the flags is set
 //! ```
 //!
-//! Without framing a message of a stream ends where the next one begins, or where the sender flushed.
+//! Messages of a stream without framing end where the next one begins, or where the sender flushed.
 
 use std::collections::VecDeque;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! Plain sessions of NORM: files or a stream, as other implementations send and receive them.
 //!
-//! What a source sends becomes known with its first data. A receiver is one of files until a symbol of a stream
-//! arrives.
+//! Receivers learn from its first data whether a source sends files or a stream. A receiver is one of files until a
+//! symbol of a stream arrives.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a receiver tells of the senders that it has met.
+//! Reports of a receiver on the senders that it has met.
 
 use carillon_core::ObservedState;
 

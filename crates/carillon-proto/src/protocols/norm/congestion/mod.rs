@@ -2,7 +2,7 @@
 //!
 //! A receiver measures loss events and its receive rate, and computes the rate that TCP would have. It answers the
 //! probes of the sender (EXT_CC). The sender follows the receiver with the lowest rate, the current limiting receiver.
-//! That one answers each probe at once. Others answer after a random wait, and only if their rate is lower.
+//! The limiting receiver answers each probe at once. Others answer after a random wait, and only if their rate is lower.
 
 mod feedback;
 mod group_rate;
