@@ -63,12 +63,13 @@ pub type Receiving = End<ToReceive>;
 pub struct ToReceive {
     place: Place,
     overwrite: bool,
+    in_place: bool,
     options: ReceiveOptions,
 }
 
 impl ToReceive {
     fn new(place: Place) -> Self {
-        ToReceive { place, overwrite: false, options: ReceiveOptions::default() }
+        ToReceive { place, overwrite: false, in_place: false, options: ReceiveOptions::default() }
     }
 }
 
@@ -155,9 +156,15 @@ impl End<ToReceive> {
     }
 
     fn go(self, abort: &AbortSignal, teller: &EventSink<ReceiveEvent>) -> Result<ReceiveReport, Error> {
-        let End { network, what: ToReceive { place, overwrite, options } } = self;
+        let End { network, what: ToReceive { place, overwrite, in_place, options } } = self;
         let sink = match place {
-            Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite)?),
+            Place::Directory(path) => {
+                let mut target = Target::directory(&path, overwrite)?;
+                if in_place {
+                    target.change_in_place();
+                }
+                Sink::Files(target)
+            }
             Place::Writer(writer) => Sink::Files(Target::Output(Output::new("the writer", writer))),
             Place::Messages(to) => Sink::Live(Live::new(to)),
         };
@@ -461,6 +468,7 @@ impl<O: Observer> ReceiveRun<O> {
             senders: senders.collect(),
             unstored: incoming.unstored().iter().map(|one| (path(&one.name), one.reason.clone())).collect(),
             losses: incoming.losses().cloned().collect(),
+            partly_changed: incoming.partly_changed().iter().map(|name| path(name)).collect(),
             lost: self.participant.lost(),
             served: self.participant.served(),
             repairs: self.participant.driver.observer().repairs,

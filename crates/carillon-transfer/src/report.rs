@@ -396,6 +396,9 @@ pub struct ReceiveReport {
     pub unstored: Vec<(PathBuf, String)>,
     /// Attributes of an archive that this receiver cannot store.
     pub losses: Vec<Loss>,
+    /// Paths of files below the directory that are neither their old nor their new version, because a transfer that
+    /// changed them in place did not end well. The next one repairs them.
+    pub partly_changed: Vec<PathBuf>,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
     /// Names of the members that it served at the end, if it helped.

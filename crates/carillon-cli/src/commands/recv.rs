@@ -87,6 +87,11 @@ pub struct Args {
     /// Replace existing files.
     #[arg(long, help_heading = "Files")]
     pub(super) overwrite: bool,
+    /// Replace existing files, and change those of 4 MiB and more in place instead of writing the new version beside
+    /// the old one. That takes the room of one version. If the transfer fails, such a file is neither its old nor its
+    /// new version: the report names it, and the next transfer repairs it, best with `send --update`.
+    #[arg(long, conflicts_with_all = ["stdout", "stream"], help_heading = "Files")]
+    inplace: bool,
     /// Write everything to the disk before the transfer counts as verified. Block devices at standard output always
     /// are.
     #[arg(long, conflicts_with = "stream", help_heading = "Files")]
@@ -252,7 +257,13 @@ fn sink(args: &Args) -> anyhow::Result<Sink> {
     Ok(match args.stdout {
         _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
         true => Sink::Files(Target::Output(Output::stdout())),
-        false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
+        false => {
+            let mut target = Target::directory(&args.out, args.overwrite || args.inplace)?;
+            if args.inplace {
+                target.change_in_place();
+            }
+            Sink::Files(target)
+        }
     })
 }
 
@@ -324,12 +335,14 @@ impl<'a> Transfer<'a> {
         follower: Follower,
         told_open: bool,
     ) -> Self {
+        // Files that are changed in place have their room already.
+        let takes_room = !args.stdout && !args.stream && !args.inplace;
         Transfer {
             run,
             args,
             bar: None,
             patience,
-            room: SpaceCheck::new((!args.stdout && !args.stream).then_some(&args.out)),
+            room: SpaceCheck::new(takes_room.then_some(&args.out)),
             follower,
             moved: false,
             told_open,
@@ -464,7 +477,7 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
 }
 
 /// Options that need the session of Carillon.
-const PLAIN_CONFLICTS: [&str; 12] = [
+const PLAIN_CONFLICTS: [&str; 13] = [
     "stream",
     "trust",
     "trust_history",
@@ -474,6 +487,7 @@ const PLAIN_CONFLICTS: [&str; 12] = [
     "raw_ip",
     "exec",
     "sync",
+    "inplace",
     "allow_delete",
     "allow_archive",
     "job",

@@ -36,7 +36,8 @@ pub use output::{
     seal_drops_json,
 };
 pub use paths::{
-    deleted_json, followed_out_json, losses_json, say_skip_count, skipped_json, unstored_json, with_path,
+    deleted_json, followed_out_json, losses_json, paths_json, say_skip_count, skipped_json, unstored_json,
+    with_path,
 };
 pub use progress::PlainProgress;
 pub use seconds::seconds;

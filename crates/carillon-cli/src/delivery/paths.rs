@@ -38,6 +38,11 @@ pub fn unstored_json(unstored: &[(PathBuf, String)]) -> Value {
     unstored.iter().map(|(path, reason)| with_path(json!({ "reason": reason }), "path", path)).collect()
 }
 
+/// Paths, each in an object.
+pub fn paths_json(paths: &[PathBuf]) -> Value {
+    paths.iter().map(|path| with_path(json!({}), "path", path)).collect()
+}
+
 /// Attributes that a receiver could not store.
 pub fn losses_json(losses: &[Loss]) -> Value {
     let one = |loss: &Loss| {
@@ -53,8 +58,7 @@ pub fn losses_json(losses: &[Loss]) -> Value {
 
 /// Deleted entries: their number, and the paths that are known.
 pub fn deleted_json(deleted: &Deleted) -> Value {
-    let paths: Vec<Value> = deleted.paths.iter().map(|path| with_path(json!({}), "path", path)).collect();
-    json!({ "count": deleted.count, "paths": paths })
+    json!({ "count": deleted.count, "paths": paths_json(&deleted.paths) })
 }
 
 /// Links that were followed out of the tree.

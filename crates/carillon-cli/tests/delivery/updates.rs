@@ -155,3 +155,46 @@ fn unchanged_tree_of_six_machines_costs_a_few_packets() {
         6
     );
 }
+
+/// A receiver that is killed leaves a file that is neither old nor new: the next one names it and repairs it.
+#[test]
+fn killed_change_in_place_is_named_and_repaired() {
+    use std::os::unix::fs::MetadataExt as _;
+    need_multicast!();
+    let place = Place::new();
+    let image = place.file("image", 24 << 20);
+    let here = place.path("a/image");
+    fs::create_dir(place.path("a")).expect("a directory");
+    fs::write(&here, vec![7; 25 << 20]).expect("a file");
+    let inode = fs::metadata(&here).expect("it is there").ino();
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    let mut receiver = place.recv("a").args("--inplace").start();
+    let line = "--receivers 1 --json --update --rate 100Mbit/s";
+    let sender = place.send("s").args(line).arg(&image).start();
+    let begin = fs::read(&image).expect("it is there")[..13 << 20].to_vec();
+    crate::delivery::support::wait_until("nothing arrives", || {
+        fs::read(&here).is_ok_and(|bytes| bytes.starts_with(&begin))
+    });
+    receiver.kill();
+    drop(receiver);
+    drop(sender);
+    // Another job finds it, and its report names it too.
+    let other = place.file("other", 10);
+    let receiver = place.recv("a").args("--inplace --json").start();
+    place.send("s").args("--receivers 1").arg(&other).start().end().expect(0);
+    let came = receiver.end().expect(0);
+    let words = "a/image is partly changed, neither its old nor its new version";
+    assert!(came.err.contains(words), "{}", came.err);
+    let report = came.events("report").pop().expect("a report");
+    assert_eq!(report["partly_changed"], serde_json::json!([{ "path": "image" }]));
+    // The update repairs it, and sends the rest only.
+    let receiver = place.recv("a").args("--inplace --json").start();
+    let sent = place.send("s").args("--receivers 1 --json --update").arg(&image).start().end().expect(0);
+    let report = receiver.end().expect(0).events("report").pop().expect("a report");
+    assert_eq!(report["partly_changed"], serde_json::json!([]));
+    assert!(bytes_sent(&sent) < 17 << 20, "{}", sent.out);
+    let image = blake3::hash(&fs::read(&image).expect("it is there"));
+    let left = files(&place.path("a"));
+    assert!(left.get("image") == Some(&image) && !left.keys().any(|name| name.contains("changing")));
+    assert_eq!(fs::metadata(&here).expect("it is there").ino(), inode);
+}

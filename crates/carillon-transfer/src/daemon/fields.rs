@@ -332,6 +332,7 @@ impl Report for ReceiveReport {
             senders: parts.of("sender", sender),
             unstored: Vec::new(),
             losses: Vec::new(),
+            partly_changed: Vec::new(),
             lost: lost(parts),
             served: Vec::new(),
             repairs: number(rest, "repairs"),

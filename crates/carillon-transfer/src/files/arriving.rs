@@ -164,6 +164,12 @@ impl Open {
         Ok(())
     }
 
+    /// Statement about the file if it is changed in place and neither its old nor its new version.
+    pub fn partly_changed(&self) -> Option<String> {
+        let is_partly = self.partial.as_ref().is_some_and(Partial::is_partly_changed);
+        is_partly.then(|| format!("{} is partly changed", shown_name(&self.name)))
+    }
+
     /// Discards the bytes behind the last compared subtree, where another attempt resumes.
     pub fn take_back(&mut self) -> anyhow::Result<()> {
         self.spare.buffer.clear();
@@ -187,7 +193,7 @@ impl Open {
     ) -> Result<(Result<Completed, Unstored>, Box<Spare>), Problem> {
         let Open { partial, name, attributes, offset, spare, .. } = self;
         let written = match partial {
-            Some(partial) => target.commit(partial, &relative(&name)?, attributes.modified),
+            Some(partial) => target.commit(partial, &relative(&name)?, attributes),
             None => target.write(position, &relative(&name)?, attributes, &spare.buffer),
         };
         let completed = match stored(written)? {

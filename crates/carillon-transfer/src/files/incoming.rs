@@ -238,6 +238,11 @@ impl Incoming {
         }
     }
 
+    /// Paths of files that are neither their old nor their new version, after the end.
+    pub fn partly_changed(&self) -> Vec<Vec<u8>> {
+        self.sink().map(Sink::partly_changed).unwrap_or_default()
+    }
+
     /// Bytes from which another attempt can resume, after the end.
     pub fn kept(&mut self) -> Option<u64> {
         let bytes = self.bytes();

@@ -1,7 +1,8 @@
 //! Removal of files that a killed receiver left behind.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 use super::descent::open_directory;
 use super::names::{below as below_path, is_part_name, shown_path};
 use super::resume::is_journal;
+use super::target::{Marked, marked_file};
 use super::update::is_list;
 
 /// Finds partial files without a writer and removes those that certainly belong to this program.
@@ -25,12 +27,14 @@ pub struct Sweep {
     spared: Option<PathBuf>,
     lines: Vec<String>,
     more: usize,
+    /// Files that a killed receiver was changing in place.
+    partly_changed: Vec<PathBuf>,
 }
 
 impl Sweep {
     /// Creates a sweep for the files of this user; `spared`, journals and lists stay.
     pub fn new(user: u32, spared: Option<PathBuf>) -> Self {
-        Sweep { user, left: MAX_ENTRIES, spared, lines: Vec::new(), more: 0 }
+        Sweep { user, left: MAX_ENTRIES, spared, lines: Vec::new(), more: 0, partly_changed: Vec::new() }
     }
 
     /// Sweeps a directory with its subdirectories on the same file system, up to a limit. Returns true if all was
@@ -45,6 +49,11 @@ impl Sweep {
     pub fn directory(&mut self, directory: BorrowedFd<'_>, path: &Path) {
         self.left = MAX_ENTRIES;
         self.entries(directory, path);
+    }
+
+    /// Files that a killed receiver was changing in place.
+    pub fn partly_changed(&self) -> &[PathBuf] {
+        &self.partly_changed
     }
 
     /// Returns messages about the files found since the last call, a line each.
@@ -100,12 +109,32 @@ impl Sweep {
     }
 
     fn found(&mut self, directory: BorrowedFd<'_>, name: &[u8], path: &Path) {
+        match marked_file(directory, name) {
+            Some(Marked::Partly(name)) => {
+                let path = path.with_file_name(OsStr::from_bytes(&name));
+                let line = format!(
+                    "{} is partly changed, neither its old nor its new version: send it again, best with --update",
+                    shown_path(&path)
+                );
+                self.add_line(line);
+                if !self.partly_changed.contains(&path) {
+                    self.partly_changed.push(path);
+                }
+                return;
+            }
+            Some(Marked::Changing) => return,
+            Some(Marked::Replaced) | None => {}
+        }
         let path = shown_path(path);
         let line = match self.remove(directory, name) {
             Ok(true) => format!("{path} was left over from an interrupted transfer: removed"),
             Ok(false) | Err(Errno::NOENT) => return,
             Err(_) => format!("{path} seems to be left over from an interrupted transfer: remove it"),
         };
+        self.add_line(line);
+    }
+
+    fn add_line(&mut self, line: String) {
         if self.lines.len() < MAX_LINES { self.lines.push(line) } else { self.more += 1 }
     }
 

@@ -72,17 +72,33 @@ pub fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Temporary name for a file of this name: text, and short enough for every file system.
 pub fn part_name(file_name: &[u8], number: u64) -> String {
-    let stem = String::from_utf8_lossy(&file_name[..file_name.len().min(MAX_STEM)]);
-    let stem = &stem[..stem.floor_char_boundary(MAX_STEM)];
-    format!(".{stem}{PART_INFIX}{number:016x}{PART_SUFFIX}")
+    part_name_with_suffix(file_name, "", number)
+}
+
+/// Temporary name with a suffix behind the name of the file.
+pub fn part_name_with_suffix(file_name: &[u8], suffix: &str, number: u64) -> String {
+    let most = MAX_STEM - suffix.len();
+    let stem = String::from_utf8_lossy(&file_name[..file_name.len().min(most)]);
+    let stem = &stem[..stem.floor_char_boundary(most)];
+    format!(".{stem}{suffix}{PART_INFIX}{number:016x}{PART_SUFFIX}")
 }
 
 /// Returns true for a temporary name.
 pub fn is_part_name(name: &[u8]) -> bool {
-    let rest = name.strip_prefix(b".").and_then(|rest| rest.strip_suffix(PART_SUFFIX.as_bytes()));
-    let Some((stem, number)) = rest.and_then(|rest| rest.split_last_chunk::<16>()) else { return false };
-    stem.ends_with(PART_INFIX.as_bytes())
-        && number.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    part_stem(name).is_some()
+}
+
+/// Returns true for a temporary name with this suffix behind the name of the file.
+pub fn is_part_name_with_suffix(name: &[u8], suffix: &str) -> bool {
+    part_stem(name).is_some_and(|stem| stem.ends_with(suffix.as_bytes()))
+}
+
+/// Part of a temporary name before its number.
+fn part_stem(name: &[u8]) -> Option<&[u8]> {
+    let rest = name.strip_prefix(b".")?.strip_suffix(PART_SUFFIX.as_bytes())?;
+    let (stem, number) = rest.split_last_chunk::<16>()?;
+    let stem = stem.strip_suffix(PART_INFIX.as_bytes())?;
+    number.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).then_some(stem)
 }
 
 /// Parts of a temporary name before and after its number.

@@ -54,6 +54,11 @@ impl Unstorable {
         ))
     }
 
+    /// The existing file cannot be changed.
+    pub fn not_in_place(error: io::Error) -> Self {
+        Unstorable(format!("cannot be changed in place: {error}"))
+    }
+
     /// The system refuses to create it.
     pub fn special(what: &str, error: impl Into<io::Error>) -> Self {
         Unstorable(format!("is a {what}, which this receiver cannot store: {}", error.into()))

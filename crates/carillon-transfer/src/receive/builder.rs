@@ -17,6 +17,16 @@ impl End<ToReceive> {
         self
     }
 
+    /// Replaces files that exist, and changes those of 4 MiB and more in place. That takes the room of one version
+    /// instead of two. If the transfer fails, such a file is neither its old nor its new version
+    /// ([`ReceiveReport::partly_changed`](crate::ReceiveReport::partly_changed)).
+    #[must_use]
+    pub fn in_place(mut self) -> Self {
+        self.what.overwrite = true;
+        self.what.in_place = true;
+        self
+    }
+
     /// Lets senders delete files that they do not have, below the directories that they send.
     #[must_use]
     pub fn allow_delete(mut self) -> Self {

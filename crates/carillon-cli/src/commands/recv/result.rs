@@ -11,7 +11,7 @@ use serde_json::json;
 use super::Transfer;
 use super::output::{Names, hex, resumed};
 use crate::delivery::{
-    Human, OPEN, Rate, Stop, deleted_json, explain, losses_json, lost_json, notice, print_json,
+    Human, OPEN, Rate, Stop, deleted_json, explain, losses_json, lost_json, notice, paths_json, print_json,
     seal_drops_json, unstored_json, utc_now,
 };
 use crate::exit::JobFailed;
@@ -46,12 +46,7 @@ impl Transfer<'_> {
             notice(line);
         }
         let report = self.run.report(result.as_ref().map(|_| ()).map_err(ToString::to_string));
-        for (path, reason) in &report.unstored {
-            notice(format_args!("{} {reason}: not delivered", shown_path(path)));
-        }
-        for loss in &report.losses {
-            notice(format_args!("cannot store {loss}"));
-        }
+        self.say_shortcomings(&report);
         let incoming = self.run.driver().application();
         let (files, bytes) = (report.files, report.bytes);
         let live = match incoming.sink() {
@@ -82,7 +77,10 @@ impl Transfer<'_> {
                     Some(origin) => notice(format_args!("{origin}: {reason}{}", self.rest(files, bytes))),
                     None => notice(format_args!("{reason}{}", self.rest(files, bytes))),
                 }
-                if let Some(kept) = self.run.driver_mut().application_mut().kept() {
+                // What to do about partly changed files was said above.
+                if let Some(kept) = self.run.driver_mut().application_mut().kept()
+                    && report.partly_changed.is_empty()
+                {
                     notice(format_args!(
                         "{} of it are kept: the same command goes on from there when the same files are sent again",
                         Human(kept)
@@ -98,6 +96,22 @@ impl Transfer<'_> {
                 Err(anyhow!("not every transfer could be written: see above"))
             }
             Err(Problem::Local(error)) => Err(error.into()),
+        }
+    }
+
+    /// Lists entries and attributes that could not be stored, and partly changed files.
+    fn say_shortcomings(&self, report: &ReceiveReport) {
+        for (path, reason) in &report.unstored {
+            notice(format_args!("{} {reason}: not delivered", shown_path(path)));
+        }
+        for loss in &report.losses {
+            notice(format_args!("cannot store {loss}"));
+        }
+        for path in &report.partly_changed {
+            notice(format_args!(
+                "{} is partly changed, neither its old nor its new version: send it again, best with --update",
+                shown_path(&self.args.out.join(path))
+            ));
         }
     }
 
@@ -133,6 +147,7 @@ impl Transfer<'_> {
             "senders": senders,
             "unstored": unstored_json(&report.unstored),
             "losses": losses_json(&report.losses),
+            "partly_changed": paths_json(&report.partly_changed),
             "lost": lost_json(&report.lost),
             "served": report.served,
             "repairs": report.repairs,

@@ -183,7 +183,10 @@ impl Intake {
     ) -> Result<(), Problem> {
         self.expect_index(index)?;
         self.counts.bytes += open.offset;
-        self.missing.add(&open.name, reason);
+        match open.partly_changed() {
+            Some(partly) => self.missing.add_text(&format!("{} {reason} ({partly})", shown_name(&open.name))),
+            None => self.missing.add(&open.name, reason),
+        }
         self.spare = Some(open.spare.cleared());
         if let Some(partial) = open.partial {
             partial.discard();

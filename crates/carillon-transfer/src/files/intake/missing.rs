@@ -19,9 +19,14 @@ pub struct Missing {
 
 impl Missing {
     pub fn add(&mut self, name: &[u8], reason: WithdrawReason) {
+        self.add_text(&format!("{} {reason}", shown_name(name)));
+    }
+
+    /// Adds a file, with its name and the reason.
+    pub fn add_text(&mut self, text: &str) {
         self.count += 1;
         if self.named.len() < MAX_LISTED_NAMES {
-            self.named.push(format!("{} {reason}", shown_name(name)));
+            self.named.push(text.to_owned());
         }
     }
 

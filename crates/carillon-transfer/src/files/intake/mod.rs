@@ -156,13 +156,17 @@ impl Intake {
 
     /// Ends with this problem. A returned error is local.
     pub fn fail(&mut self, problem: Problem, sink: &mut Sink) -> anyhow::Result<()> {
+        let partly = self.partly_changed();
         self.is_damaged = matches!(problem, Problem::Damaged(_)) && self.keep(sink);
-        self.end(Err(problem.to_string()));
+        self.end(Err(with_partly_changed(problem.to_string(), partly.as_deref())));
         if !self.is_damaged {
             self.forget(sink);
         }
         match problem {
-            Problem::Local(error) => Err(error.0),
+            Problem::Local(error) => Err(match partly {
+                Some(partly) => error.0.context(partly),
+                None => error.0,
+            }),
             Problem::Transfer(_) | Problem::Damaged(_) => Ok(()),
         }
     }
@@ -199,7 +203,16 @@ impl Intake {
     pub fn give_up(&mut self, reason: String) {
         if self.result.is_none() {
             let shortage = self.stream.shortage().map(|shortage| format!("{shortage}: {reason}"));
-            self.end(Err(shortage.unwrap_or(reason)));
+            let partly = self.partly_changed();
+            self.end(Err(with_partly_changed(shortage.unwrap_or(reason), partly.as_deref())));
+        }
+    }
+
+    /// Statement about the current file if it is neither its old nor its new version.
+    fn partly_changed(&self) -> Option<String> {
+        match &self.stage {
+            Stage::Contents(open) => open.partly_changed(),
+            _ => None,
         }
     }
 
@@ -284,4 +297,9 @@ impl Intake {
     fn files_come(&self) -> Problem {
         refused(&format!("{} sends files: receive them without --stream", self.name))
     }
+}
+
+/// Adds the statement about a partly changed file to the reason of a failure.
+fn with_partly_changed(reason: String, partly: Option<&str>) -> String {
+    partly.map_or(reason.clone(), |partly| format!("{reason}; {partly}"))
 }

@@ -48,6 +48,14 @@ impl Sink {
         }
     }
 
+    /// Paths of files that are neither their old nor their new version.
+    pub fn partly_changed(&self) -> Vec<Vec<u8>> {
+        match self {
+            Sink::Files(target) => target.partly_changed(),
+            Sink::Live(_) => Vec::new(),
+        }
+    }
+
     /// Accepts this part of archives.
     pub fn accept_archives(&mut self, accepts: Accepted) {
         if let Sink::Files(target) = self {

@@ -1,10 +1,11 @@
 //! Destination of files: a directory that no name can escape, with temporary names until everything is verified.
 
 mod errors;
+mod in_place;
 mod partial;
 mod writing;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,7 +21,7 @@ use super::descent::Descent;
 use super::draft::Draft;
 use super::leftovers::Sweep;
 use super::manifest::special;
-use super::names::{below, shown_path};
+use super::names::{below, shown_path, split};
 use super::output::Output;
 use super::problem::Unstorable;
 use super::resume::{Journal, Kept};
@@ -30,6 +31,7 @@ use super::update::{Lookup, list_identity};
 use super::written::{Written, exact_device};
 use crate::LocalError;
 
+pub(super) use in_place::{Marked, is_marked, marked_file, unmark};
 pub use partial::Partial;
 
 /// A directory for received files, or one output for their contents.
@@ -68,19 +70,39 @@ pub struct Folder {
     permitted: u32,
     /// Names of files to come in whose place directories may stand until they are complete.
     replaced: HashSet<Vec<u8>>,
+    /// Names of files that were begun in place and are not known to be complete.
+    in_place: BTreeSet<Vec<u8>>,
 }
 
 /// Options of a directory.
 #[derive(Debug, Default)]
 struct FolderOptions {
-    /// True if existing files are replaced.
-    overwrite: bool,
+    existing: ExistingFiles,
     /// True if a sender may delete entries.
     deletes: bool,
     /// Part of archives that is accepted.
     accepts: Accepted,
     /// True if everything is on the disk before a transfer ends.
     syncs: bool,
+}
+
+/// Treatment of files that exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ExistingFiles {
+    /// They are not replaced, and their entries fail.
+    #[default]
+    Kept,
+    /// They are replaced by the complete new version.
+    Replaced,
+    /// The same, and large ones are changed in place.
+    ChangedInPlace,
+}
+
+impl FolderOptions {
+    /// Returns true if existing files are replaced.
+    fn overwrites(&self) -> bool {
+        self.existing != ExistingFiles::Kept
+    }
 }
 
 /// Directory of a sender's last file; `None` before the first.
@@ -127,9 +149,10 @@ impl Target {
         let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| below(root, part));
         let mut sweep = Sweep::new(user, spared);
         let swept = sweep.tree(descent.root(), root);
+        let existing = if overwrite { ExistingFiles::Replaced } else { ExistingFiles::Kept };
         Ok(Target::Directory(Box::new(Folder {
             root: root.to_owned(),
-            options: FolderOptions { overwrite, ..FolderOptions::default() },
+            options: FolderOptions { existing, ..FolderOptions::default() },
             unnamed: !overwrite && cfg!(target_os = "linux"),
             number,
             sweep,
@@ -142,6 +165,7 @@ impl Target {
             written: Written::new(exact),
             permitted,
             replaced: HashSet::new(),
+            in_place: BTreeSet::new(),
         })))
     }
 
@@ -149,6 +173,23 @@ impl Target {
     pub fn permit_deleting(&mut self, deletes: bool) {
         if let Target::Directory(folder) = self {
             folder.options.deletes = deletes;
+        }
+    }
+
+    /// Changes large existing files in place, if files are replaced.
+    pub fn change_in_place(&mut self) {
+        if let Target::Directory(folder) = self
+            && folder.options.overwrites()
+        {
+            folder.options.existing = ExistingFiles::ChangedInPlace;
+        }
+    }
+
+    /// Paths of files that are neither their old nor their new version.
+    pub fn partly_changed(&self) -> Vec<Vec<u8>> {
+        match self {
+            Target::Directory(folder) => folder.partly_changed(),
+            Target::Output(_) => Vec::new(),
         }
     }
 
@@ -269,7 +310,7 @@ impl Target {
 
     /// Returns true if existing files are replaced.
     pub(super) fn overwrites(&self) -> bool {
-        matches!(self, Target::Directory(folder) if folder.options.overwrite)
+        matches!(self, Target::Directory(folder) if folder.options.overwrites())
     }
 
     /// Removes the journal.
@@ -318,7 +359,7 @@ impl Folder {
 
     /// Returns true if existing files are replaced.
     pub(super) fn replaces(&self) -> bool {
-        self.options.overwrite
+        self.options.overwrites()
     }
 
     /// Number of the next temporary name.
@@ -389,6 +430,18 @@ impl Folder {
         let _ = stat;
         rustix::fs::sync();
         Ok(())
+    }
+
+    /// Names of files that are neither their old nor their new version.
+    fn partly_changed(&self) -> Vec<Vec<u8>> {
+        let found = self.sweep.partly_changed().iter().filter_map(|path| path.strip_prefix(&self.root).ok());
+        let found = found.map(|path| path.as_os_str().as_bytes().to_owned());
+        let names: BTreeSet<Vec<u8>> = self.in_place.iter().cloned().chain(found).collect();
+        let Ok(mut lookup) = Lookup::new(&self.root) else { return Vec::new() };
+        let is_partly = |name: &Vec<u8>| {
+            lookup.stat(name).is_some_and(|(directory, stat)| is_marked(directory, split(name).1, &stat))
+        };
+        names.into_iter().filter(is_partly).collect()
     }
 
     /// Removes the data kept of a transfer.

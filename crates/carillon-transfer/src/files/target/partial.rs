@@ -1,4 +1,4 @@
-//! An incomplete file under a temporary name, or a part of the single output.
+//! An incomplete file under a temporary name, a file that is changed in place, or a part of the single output.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -11,14 +11,16 @@ use super::super::draft::Draft;
 use super::super::holes;
 use super::super::output::Output;
 use super::errors::cannot_write;
+use super::in_place::InPlace;
 
-/// An incomplete file. Dropping it removes the file.
+/// An incomplete file. Dropping it removes the file, unless it is changed in place.
 #[derive(Debug)]
 pub struct Partial(pub(super) Kind);
 
 #[derive(Debug)]
 pub(super) enum Kind {
     File { draft: Draft<OwnedFd>, path: PathBuf, overwrite: bool },
+    InPlace { file: Box<InPlace>, path: PathBuf },
     Output(Output),
 }
 
@@ -37,19 +39,25 @@ impl Partial {
         Some(part.into_os_string().into_vec())
     }
 
+    /// Returns true if the file is neither its old nor its new version.
+    pub(in crate::files) fn is_partly_changed(&self) -> bool {
+        matches!(&self.0, Kind::InPlace { file, .. } if file.is_marked())
+    }
+
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
+            Kind::InPlace { file, path } => file.write(bytes).with_context(|| cannot_write(path)),
             Kind::Output(output) => output.write(bytes),
         }
     }
 
-    /// Truncates the file to this length.
+    /// Truncates the file to this length; one that is changed in place stays as it is.
     pub fn cut(&mut self, len: u64) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.cut(len).with_context(|| cannot_write(path)),
-            Kind::Output(_) => Ok(()),
+            Kind::InPlace { .. } | Kind::Output(_) => Ok(()),
         }
     }
 
@@ -57,11 +65,12 @@ impl Partial {
     pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.go_over(len).with_context(|| cannot_write(path)),
+            Kind::InPlace { file, path } => file.go_over(len).with_context(|| cannot_write(path)),
             Kind::Output(output) => holes::zeros(len).try_for_each(|zeros| output.write(zeros)),
         }
     }
 
-    /// Removes the file, even if it was kept.
+    /// Removes the file, even if it was kept, unless it is changed in place.
     pub fn discard(self) {
         if let Kind::File { draft, .. } = self.0 {
             draft.discard();

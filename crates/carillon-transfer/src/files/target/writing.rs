@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use carillon_wire::file::RelativePath;
+use carillon_wire::file::{RelativePath, SUBTREE_BYTES};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -17,8 +18,9 @@ use super::super::written::{Written, lists};
 use super::errors::{
     cannot_create, cannot_write, exists, has_no_links, is_a_directory, is_unfit_io, unnamed_because,
 };
+use super::in_place::{InPlace, unmark};
 use super::partial::Kind;
-use super::{Partial, Position, Target, next};
+use super::{ExistingFiles, FolderOptions, Partial, Position, Target, next};
 
 impl Target {
     /// Reopens the partial file of an earlier attempt; `read` receives its contents.
@@ -42,7 +44,7 @@ impl Target {
         let Ok(mut draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
         draft.sync_often(folder.options.syncs);
-        Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.options.overwrite })))
+        Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.options.overwrites() })))
     }
 
     /// Opens an existing file of this name and size.
@@ -91,16 +93,22 @@ impl Target {
         {
             return Err(Unstorable::alias(&other).into());
         }
-        match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        match found.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode)) {
             Ok(FileType::Directory) if folder.replaced.contains(name.as_bytes()) => {}
             Ok(FileType::Directory) => return Err(is_a_directory(&path)),
-            Ok(_) if !folder.options.overwrite => return Err(exists(&path)),
-            Ok(_) | Err(Errno::NOENT) => {}
-            Err(error) if is_unfit(error, directory) => return Err(Unstorable::unfit(error).into()),
-            Err(error) => {
+            Ok(_) if !folder.options.overwrites() => return Err(exists(&path)),
+            Ok(_) | Err(&Errno::NOENT) => {}
+            Err(&error) if is_unfit(error, directory) => return Err(Unstorable::unfit(error).into()),
+            Err(&error) => {
                 return Err(io::Error::from(error))
                     .with_context(|| format!("cannot look at {}", shown_path(&path)));
             }
+        }
+        if let Ok(found) = found
+            && let Some(partial) = open_in_place(&folder.options, directory, file_name, &found, size, &path)?
+        {
+            folder.in_place.insert(name.as_bytes().to_owned());
+            return Ok(partial);
         }
         let owned = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
         let mut draft = match Draft::create(owned, file_name, mode, || next(&mut folder.number)) {
@@ -109,7 +117,7 @@ impl Target {
         };
         draft.grow_to(size).with_context(|| cannot_write(&path))?;
         draft.sync_often(folder.options.syncs);
-        Ok(Partial(Kind::File { draft, path, overwrite: folder.options.overwrite }))
+        Ok(Partial(Kind::File { draft, path, overwrite: folder.options.overwrites() }))
     }
 
     /// Writes a complete file with these permission bits and modification time.
@@ -127,7 +135,7 @@ impl Target {
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
         let path = || below(&folder.root, name);
-        if folder.options.overwrite {
+        if folder.options.overwrites() {
             folder.written.check(directory, name)?;
         }
         let number = || next(&mut folder.number);
@@ -138,7 +146,7 @@ impl Target {
         let unnamed = None;
         folder.unnamed = unnamed.is_some();
         let written = unnamed.unwrap_or_else(|| {
-            draft::write(directory, file_name, attributes, bytes, folder.options.overwrite, number)
+            draft::write(directory, file_name, attributes, bytes, folder.options.overwrites(), number)
         });
         match written {
             Ok(stat) => folder.written.made(directory, name, &stat),
@@ -186,11 +194,12 @@ impl Target {
         if again && found() {
             return Ok(());
         }
-        if folder.options.overwrite {
+        if folder.options.overwrites() {
             folder.written.check(directory, name)?;
         }
-        match draft::link(directory, file_name, target, folder.options.overwrite, || next(&mut folder.number))
-        {
+        match draft::link(directory, file_name, target, folder.options.overwrites(), || {
+            next(&mut folder.number)
+        }) {
             Ok(()) => {
                 let stat =
                     statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
@@ -209,10 +218,17 @@ impl Target {
         &mut self,
         partial: Partial,
         name: &RelativePath<'_>,
-        modified: Option<i64>,
+        attributes: Attributes,
     ) -> anyhow::Result<()> {
         let (draft, path, overwrite) = match partial.0 {
             Kind::File { draft, path, overwrite } => (draft, path, overwrite),
+            Kind::InPlace { file, path } => {
+                let Target::Directory(folder) = self else { return Ok(()) };
+                let stat = file.finish(attributes, folder.permitted).with_context(|| cannot_write(&path))?;
+                folder.in_place.remove(name.as_bytes());
+                folder.written.note(name, &stat);
+                return Ok(());
+            }
             Kind::Output(output) => return output.flush(),
         };
         let Target::Directory(folder) = self else { bail!("{} has no directory", shown_path(&path)) };
@@ -221,11 +237,36 @@ impl Target {
         if overwrite {
             folder.written.check(directory, name)?;
         }
-        match draft.name(split(name).1, modified, overwrite) {
-            Ok(stat) => folder.written.made(directory, name, &stat),
+        match draft.name(split(name).1, attributes.modified, overwrite) {
+            Ok(stat) => {
+                // If the file that it replaces was partly changed, the marker says nothing any more.
+                if overwrite {
+                    let _ = unmark(directory, split(name).1);
+                }
+                folder.written.made(directory, name, &stat)
+            }
             Err(error) => Err(unnamed_because(error, directory, name, &folder.written, &|| path.clone())),
         }
     }
+}
+
+/// Opens an existing file to be changed in place, if it is fit for that and the new version is large too.
+fn open_in_place(
+    options: &FolderOptions,
+    directory: BorrowedFd<'_>,
+    name: &[u8],
+    found: &Stat,
+    size: Option<u64>,
+    path: &Path,
+) -> anyhow::Result<Option<Partial>> {
+    if options.existing != ExistingFiles::ChangedInPlace || size.is_none_or(|size| size < SUBTREE_BYTES) {
+        return Ok(None);
+    }
+    let opened = InPlace::open(directory, name, found).map_err(Unstorable::not_in_place)?;
+    Ok(opened.map(|mut file| {
+        file.sync_often(options.syncs);
+        Partial(Kind::InPlace { file: Box::new(file), path: path.to_owned() })
+    }))
 }
 
 impl Written {

@@ -12,7 +12,9 @@ use carillon_wire::holdings::{Holding, HoldingsWriter};
 use rustix::fs::Stat;
 
 use super::super::contents::READ_BYTES;
+use super::super::names::split;
 use super::super::problem::{Problem, damaged, refused};
+use super::super::target::{is_marked, unmark};
 use super::deleting::Deletion;
 use super::listed::{Listed, ListedKind};
 use super::lookup::{Lookup, is_file};
@@ -241,16 +243,25 @@ impl Comparison {
     ) -> Option<Stat> {
         let entry = self.entries.get_mut(index as usize)?;
         let ListedKind::File { size } = entry.kind else { return None };
-        let (_, stat) = self.lookup.stat(&entry.name).filter(|(_, stat)| is_file(stat))?;
+        let (directory, stat) = self.lookup.stat(&entry.name).filter(|(_, stat)| is_file(stat))?;
         let (found, same_time) = (stat.st_size as u64, is_same_time(&stat, entry.modified));
+        // Size and time say nothing about a file that was being changed in place; a digest does.
+        let last = split(&entry.name).1;
+        let is_partly = found >= SUBTREE_BYTES && is_marked(directory, last, &stat);
         let is_same = found == size
             && match digest {
-                None => same_time,
+                None => same_time && !is_partly,
                 Some(digest) => {
                     let file = self.lookup.file(&entry.name);
                     file.and_then(|mut file| hash_file(&mut file, size).ok()) == Some(digest)
                 }
             };
+        if is_same
+            && is_partly
+            && let Some((directory, _)) = self.lookup.stat(&entry.name)
+        {
+            let _ = unmark(directory, last);
+        }
         entry.differs = !same_time || stat.st_mode & 0o777 != expected(entry.mode);
         entry.holding = match is_same {
             true => Holding::Same,

@@ -9,6 +9,8 @@
 mod asking;
 mod comparison;
 mod deleting;
+#[cfg(test)]
+mod in_place_tests;
 mod listed;
 mod lookup;
 mod reading;

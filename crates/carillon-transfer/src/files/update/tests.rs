@@ -23,14 +23,16 @@ use super::super::worker_queue::Found;
 use super::asking::worst;
 use super::{Announcement, DELETIONS_QUESTION, Plan, Update};
 
-const PART_LEN: usize = SUBTREE_BYTES as usize;
+pub(super) const PART_LEN: usize = SUBTREE_BYTES as usize;
 
 /// Result of an update.
-struct Updated {
+pub(super) struct Updated {
     /// Bytes of all messages.
-    sent: usize,
-    results: Vec<Result<(), String>>,
+    pub sent: usize,
+    pub results: Vec<Result<(), String>>,
     damaged: Vec<bool>,
+    /// Files of each receiver that are neither their old nor their new version.
+    pub partly_changed: Vec<Vec<Vec<u8>>>,
 }
 
 /// Sends this tree to the receivers. `disturb` is called after each answer, with the number of the question.
@@ -46,10 +48,20 @@ fn update_until(
     messages: usize,
     disturb: &mut dyn FnMut(u32),
 ) -> Updated {
+    update_into(source, out, (options, false), messages, disturb)
+}
+
+/// Like [`update_until`], into directories where files are changed in place if the flag is set.
+pub(super) fn update_into(
+    source: &Path,
+    out: &[&Path],
+    (options, in_place): (Update, bool),
+    messages: usize,
+    disturb: &mut dyn FnMut(u32),
+) -> Updated {
     let manifest = Manifest::list(&[source.to_owned()], &Selection::default()).expect("it can be listed");
     let manifest = Arc::new(manifest);
-    let mut sinks: Vec<Sink> =
-        out.iter().map(|out| Sink::Files(Target::directory(out, true).expect("a directory"))).collect();
+    let mut sinks: Vec<Sink> = out.iter().map(|out| sink(out, in_place)).collect();
     let mut intakes: Vec<Intake> = out.iter().map(|_| Intake::new("s".to_owned(), None, false)).collect();
     let list = manifest.id().expect("files");
     let is_known = sinks.iter().all(|sink| sink.list().is_some_and(|known| known.0 == list));
@@ -112,11 +124,23 @@ fn update_until(
     }
     let results = intakes.iter().map(|intake| intake.result().cloned().unwrap_or(Err("cut".to_owned())));
     let damaged = intakes.iter().map(Intake::is_damaged).collect();
-    Updated { sent, results: results.collect(), damaged }
+    let results = results.collect();
+    drop(intakes);
+    let partly_changed = sinks.iter().map(Sink::partly_changed).collect();
+    Updated { sent, results, damaged, partly_changed }
+}
+
+/// A directory in which files are replaced, or changed in place.
+fn sink(out: &Path, in_place: bool) -> Sink {
+    let mut target = Target::directory(out, true).expect("a directory");
+    if in_place {
+        target.change_in_place();
+    }
+    Sink::Files(target)
 }
 
 /// Entries of a tree: type, permission bits, time of files, and contents. Temporary files do not count.
-fn tree(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
+pub(super) fn tree(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
     let mut found = BTreeMap::new();
     let mut todo = vec![root.to_owned()];
     while let Some(directory) = todo.pop() {
@@ -146,32 +170,32 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (String, Vec<u8>)> {
 }
 
 /// Waits until no file is so recent that a change could go unnoticed.
-fn settle() {
+pub(super) fn settle() {
     std::thread::sleep(std::time::Duration::from_millis(25));
 }
 
-fn bytes(seed: &str, len: usize) -> Vec<u8> {
+pub(super) fn bytes(seed: &str, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     blake3::Hasher::new().update(seed.as_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
 
-struct Places {
+pub(super) struct Places {
     directory: tempfile::TempDir,
 }
 
 impl Places {
-    fn new() -> Places {
+    pub(super) fn new() -> Places {
         let places = Places { directory: tempfile::tempdir().expect("a directory") };
         fs::create_dir(places.source()).expect("a directory");
         places
     }
 
-    fn source(&self) -> PathBuf {
+    pub(super) fn source(&self) -> PathBuf {
         self.directory.path().join("site")
     }
 
-    fn out(&self, name: &str) -> PathBuf {
+    pub(super) fn out(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 }

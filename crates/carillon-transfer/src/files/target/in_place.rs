@@ -1,0 +1,281 @@
+//! A large file that is changed in place, and the marker beside it while it is neither the old nor the new version.
+//!
+//! The receiver normally writes a new file beside the old one and renames it, so that a name always leads to a complete
+//! version. That takes the room of both. A file that is changed in place takes the room of one, and has no complete
+//! version meanwhile. A marker beside it therefore says so from the first changed byte on, also after a power failure:
+//! it is on the disk before that byte is written, and removed only when all bytes are on the disk.
+//!
+//! Each piece is compared with the file first, and written only if it differs. So equal parts keep their blocks, which
+//! matters where blocks are shared with snapshots.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+
+use carillon_wire::file::SUBTREE_BYTES;
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, Stat, fchmod, flock, fstat, fsync, openat, statat,
+    unlinkat,
+};
+use rustix::io::Errno;
+
+use super::super::names::{is_part_name_with_suffix, part_name_with_suffix};
+use super::super::times::{self, Attributes};
+
+/// A file that is changed in place.
+#[derive(Debug)]
+pub struct InPlace {
+    file: File,
+    directory: OwnedFd,
+    name: Vec<u8>,
+    /// Position of the next byte.
+    at: u64,
+    /// True once the marker is on the disk.
+    is_marked: bool,
+    buffer: Vec<u8>,
+    /// Bytes that may be in memory only, if the file is written to the disk meanwhile.
+    unsynced: Option<u64>,
+}
+
+impl InPlace {
+    /// Opens a file, if it is fit for it: a regular file of at least one subtree, with a single name and without bits
+    /// that give rights. `Ok(None)` for others, which are replaced as usual.
+    pub fn open(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> io::Result<Option<Self>> {
+        if !is_fit(found) {
+            return Ok(None);
+        }
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(directory, name, flags, Mode::empty())?);
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another program has locked it"));
+            }
+            // File systems without locks.
+            Ok(()) | Err(_) => {}
+        }
+        // It may be another one by now.
+        let opened = fstat(&file)?;
+        if !is_fit(&opened) {
+            return Ok(None);
+        }
+        let is_marked = is_marked(directory, name, &opened);
+        let directory = directory.try_clone_to_owned()?;
+        let (name, buffer) = (name.to_owned(), Vec::new());
+        Ok(Some(InPlace { file, directory, name, at: 0, is_marked, buffer, unsynced: None }))
+    }
+
+    /// Writes the file to the disk from time to time, so that little is left to do at the end.
+    pub fn sync_often(&mut self, syncs: bool) {
+        self.unsynced = syncs.then_some(0);
+    }
+
+    /// Puts the next bytes into the file, where they differ.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for piece in bytes.chunks(PIECE_BYTES) {
+            if !self.has(piece)? {
+                self.mark()?;
+                self.file.write_all_at(piece, self.at)?;
+                self.note_written(piece.len() as u64)?;
+            }
+            self.at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Puts zeros into the file, as a hole where the file system supports holes. Zeros that are there stay as they are.
+    pub fn go_over(&mut self, len: u64) -> io::Result<()> {
+        let end = self.at + len;
+        while self.at < end {
+            let len = (end - self.at).min(PIECE_BYTES as u64);
+            let zeros = &ZEROS[..len as usize];
+            if self.at >= self.file.metadata()?.len() {
+                self.mark()?;
+                self.file.set_len(end)?;
+                self.at = end;
+                break;
+            }
+            if !self.has(zeros)? {
+                self.mark()?;
+                if !punch(&self.file, self.at, len) {
+                    self.file.write_all_at(zeros, self.at)?;
+                }
+                // The hole does not make the file longer.
+                if self.file.metadata()?.len() < self.at + len {
+                    self.file.set_len(self.at + len)?;
+                }
+                self.note_written(len)?;
+            }
+            self.at += len;
+        }
+        Ok(())
+    }
+
+    /// Gives the verified file its size, permission bits and modification time, and removes the marker when everything
+    /// is on the disk. Returns the metadata of the file.
+    pub fn finish(mut self, attributes: Attributes, permitted: u32) -> io::Result<Stat> {
+        if self.file.metadata()?.len() != self.at {
+            self.mark()?;
+            self.file.set_len(self.at)?;
+        }
+        let mode = attributes.mode & permitted;
+        if fstat(&self.file)?.st_mode as u32 & 0o777 != mode {
+            // The file of another user keeps its bits. The contents are intact.
+            let _ = fchmod(&self.file, Mode::from_raw_mode(mode as _));
+        }
+        if self.is_marked {
+            self.file.sync_all()?;
+        }
+        // Without the marker, the time tells that the file is complete.
+        times::set(self.file.as_fd(), attributes.modified);
+        if self.is_marked {
+            unmark(self.directory.as_fd(), &self.name)?;
+        }
+        Ok(fstat(&self.file)?)
+    }
+
+    /// Returns true if the file is neither its old nor its new version.
+    pub fn is_marked(&self) -> bool {
+        self.is_marked
+    }
+
+    /// Returns true if the file has these bytes at the current position.
+    fn has(&mut self, bytes: &[u8]) -> io::Result<bool> {
+        self.buffer.resize(PIECE_BYTES, 0);
+        let buffer = &mut self.buffer[..bytes.len()];
+        match self.file.read_exact_at(buffer, self.at) {
+            Ok(()) => Ok(buffer == bytes),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn note_written(&mut self, len: u64) -> io::Result<()> {
+        let Some(unsynced) = &mut self.unsynced else { return Ok(()) };
+        *unsynced += len;
+        if *unsynced >= SYNC_BYTES {
+            *unsynced = 0;
+            self.file.sync_data()?;
+        }
+        Ok(())
+    }
+
+    /// Puts the marker on the disk, once.
+    fn mark(&mut self) -> io::Result<()> {
+        if self.is_marked {
+            return Ok(());
+        }
+        let inode = fstat(&self.file)?.st_ino;
+        let marker = marker_name(&self.name);
+        // What stands there says nothing any more, or is not of this program.
+        unmark(self.directory.as_fd(), &self.name)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut file = File::from(openat(&self.directory, &marker, flags, Mode::from_raw_mode(0o600))?);
+        file.write_all(&[MAGIC, inode.to_string().as_bytes(), b"\n", &self.name].concat())?;
+        file.sync_all()?;
+        // Some file systems cannot write a directory by itself.
+        let _ = fsync(&self.directory);
+        self.is_marked = true;
+        Ok(())
+    }
+}
+
+fn is_fit(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+        && stat.st_nlink == 1
+        && stat.st_mode as u32 & 0o6000 == 0
+        && stat.st_size as u64 >= SUBTREE_BYTES
+}
+
+/// Returns true if a marker says that this file is partly changed. A marker of a file that was replaced since says
+/// nothing.
+pub fn is_marked(directory: BorrowedFd<'_>, name: &[u8], found: &Stat) -> bool {
+    read_marker(directory, marker_name(name).as_bytes())
+        .is_some_and(|(inode, of)| of == name && inode == found.st_ino)
+}
+
+/// Removes the marker of a file.
+pub fn unmark(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<()> {
+    match unlinkat(directory, marker_name(name), AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A file that a marker belongs to.
+pub enum Marked {
+    /// The file is partly changed.
+    Partly(Vec<u8>),
+    /// Another process changes it now.
+    Changing,
+    /// The file was removed or replaced since.
+    Replaced,
+}
+
+/// File that this marker belongs to; `None` if it is no marker.
+pub fn marked_file(directory: BorrowedFd<'_>, marker: &[u8]) -> Option<Marked> {
+    if !is_part_name_with_suffix(marker, SUFFIX) {
+        return None;
+    }
+    let Some((inode, name)) = read_marker(directory, marker) else { return Some(Marked::Replaced) };
+    let found = statat(directory, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
+    let is_same = found.is_ok_and(|found| {
+        found.st_ino == inode && FileType::from_raw_mode(found.st_mode) == FileType::RegularFile
+    });
+    if !is_same || marker_name(&name).as_bytes() != marker {
+        return Some(Marked::Replaced);
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = openat(directory, name.as_slice(), flags, Mode::empty());
+    let lock = file.map(|file| flock(&file, FlockOperation::NonBlockingLockShared));
+    Some(match lock {
+        Ok(Err(Errno::WOULDBLOCK)) => Marked::Changing,
+        _ => Marked::Partly(name),
+    })
+}
+
+/// Inode number and file name in a marker.
+fn read_marker(directory: BorrowedFd<'_>, marker: &[u8]) -> Option<(u64, Vec<u8>)> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(openat(directory, marker, flags, Mode::empty()).ok()?);
+    let mut bytes = vec![0; MAX_MARKER_BYTES];
+    let len = file.metadata().ok().filter(|found| found.is_file() && found.len() < bytes.len() as u64)?.len();
+    bytes.truncate(len as usize);
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let rest = bytes.strip_prefix(MAGIC)?;
+    let end = rest.iter().position(|&byte| byte == b'\n')?;
+    let inode = std::str::from_utf8(&rest[..end]).ok()?.parse().ok()?;
+    let name = &rest[end + 1..];
+    (!name.is_empty() && !name.contains(&b'/')).then(|| (inode, name.to_owned()))
+}
+
+fn marker_name(name: &[u8]) -> String {
+    let hash = blake3::hash(name);
+    let number = hash.as_bytes().iter().take(8).fold(0, |all, &byte| all << 8 | u64::from(byte));
+    part_name_with_suffix(name, SUFFIX, number)
+}
+
+/// Makes a hole; returns false where the file system has none.
+#[cfg(target_os = "linux")]
+fn punch(file: &File, at: u64, len: u64) -> bool {
+    use rustix::fs::{FallocateFlags, fallocate};
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_: &File, _: u64, _: u64) -> bool {
+    false
+}
+
+/// End of the file name in the name of a marker.
+const SUFFIX: &str = ".changing";
+const MAGIC: &[u8] =
+    b"This file is partly changed: neither its old nor its new version. See recv --inplace.\n";
+/// Maximum bytes of a marker.
+const MAX_MARKER_BYTES: usize = 1024;
+/// Bytes that are compared and written at a time.
+const PIECE_BYTES: usize = 256 << 10;
+/// Bytes after which a file is written to the disk, if it is to be there at the end.
+const SYNC_BYTES: u64 = 128 << 20;
+
+static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];
