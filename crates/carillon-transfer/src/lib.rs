@@ -170,6 +170,7 @@ pub use limits::ATTACHED_MAX_LEN;
 pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, DEFAULT_UNICAST_RATE, Network};
 pub use receive::{
     FileOptions, ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to,
+    receive_to_device,
 };
 pub use report::{
     Deleted, HelpReport, HelperReport, JoinReport, Omissions, Outcome, Preview, PreviewedReceiver,
@@ -177,6 +178,6 @@ pub use report::{
 };
 pub use send::{
     DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group,
-    send, send_lines, send_reader,
+    send, send_device, send_lines, send_reader,
 };
 pub use tally::Tally;

@@ -35,6 +35,7 @@ use crate::{Error, ReceiveEvent, ReceiveReport};
 /// Destination of the received data.
 enum Place {
     Directory(PathBuf),
+    Device(PathBuf),
     Writer(Box<dyn Write + Send>),
     Messages(Box<dyn Messages>),
 }
@@ -42,6 +43,12 @@ enum Place {
 /// Receives one transfer of files into a directory.
 pub fn receive(directory: impl Into<PathBuf>) -> Receiving {
     End::new(ToReceive::new(Place::Directory(directory.into())))
+}
+
+/// Receives one transfer of a single file and writes its contents to a block device, from its beginning on. The device
+/// must not be in use, and everything is on it when the receiver ends.
+pub fn receive_to_device(path: impl Into<PathBuf>) -> Receiving {
+    End::new(ToReceive::new(Place::Device(path.into())))
 }
 
 /// Receives one transfer and writes the contents of its files to a writer, one after the other, as they arrive. The
@@ -165,6 +172,7 @@ impl End<ToReceive> {
                 }
                 Sink::Files(target)
             }
+            Place::Device(path) => Sink::Files(Target::device(&path)?),
             Place::Writer(writer) => Sink::Files(Target::Output(Output::new("the writer", writer))),
             Place::Messages(to) => Sink::Live(Live::new(to)),
         };
@@ -405,7 +413,7 @@ impl<O: Observer> ReceiveRun<O> {
         let later = ReceiverFailure::Refused(RefuseReason::Later, String::new());
         let is_later = self.participant.phase == ReceiverPhase::Failed(later) || self.returning().is_some();
         let incoming = self.participant.driver.application();
-        is_later && (incoming.is_folder() || incoming.bytes() == 0)
+        is_later && (incoming.can_repeat() || incoming.bytes() == 0)
     }
 
     /// Reason why this session ended for it, if it was a member and may return in another session.
@@ -509,6 +517,7 @@ impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Directory(path) => f.debug_tuple("Directory").field(path).finish(),
+            Place::Device(path) => f.debug_tuple("Device").field(path).finish(),
             Place::Writer(_) => f.write_str("Writer"),
             Place::Messages(_) => f.write_str("Messages"),
         }

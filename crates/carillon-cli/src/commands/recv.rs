@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ use crate::exit::JobFailed;
   carillon recv --name b --overwrite          known to the sender as b
   carillon recv --from build1                 what build1 sends, whoever else sends here
   carillon recv --from 192.0.2.1              by unicast, where multicast does not arrive
+  carillon recv --device /dev/sdb             a disk image, onto the disk
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --keep-going --exec /usr/local/bin/installed   with a program after each transfer
   carillon recv --stream                      live: the lines of all senders, in one order
@@ -113,6 +114,10 @@ pub struct Args {
     /// this option such senders are declined.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "ordinary", conflicts_with_all = ["stdout", "stream"], help_heading = "Files")]
     allow_archive: Option<Accepted>,
+    /// Write the contents of a single file to this block device, from its beginning on. The device must not be in use.
+    /// Everything is on it when the transfer counts as verified.
+    #[arg(long, value_name = "DEV", conflicts_with_all = ["out", "overwrite", "inplace", "stdout", "stream", "allow_delete", "allow_archive"], help_heading = "Files")]
+    device: Option<PathBuf>,
     /// Write the contents of the files to standard output.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "json"], help_heading = "Files")]
     pub(super) stdout: bool,
@@ -167,7 +172,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         return plain::recv(&args);
     }
     let exec = match &args.exec {
-        Some(command) => Some(Arc::new(Exec::new(command, args.exec_timeout, args.out.clone())?)),
+        Some(command) => Some(Arc::new(Exec::new(command, args.exec_timeout, args.place().to_owned())?)),
         None => None,
     };
     // Signals are caught first: from the first file on, an interrupted receiver leaves no incomplete files.
@@ -237,6 +242,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
 }
 
+impl Args {
+    /// Directory or device for the received data.
+    fn place(&self) -> &Path {
+        self.device.as_deref().unwrap_or(&self.out)
+    }
+}
+
 /// Opens the sockets; none if a service is stopped before there is a network.
 fn open(args: &Args, from: Option<SocketAddr>, stop: &Stop) -> anyhow::Result<(Network, Option<Bound>)> {
     if args.one_way && from.is_some() {
@@ -257,6 +269,7 @@ fn sink(args: &Args) -> anyhow::Result<Sink> {
     Ok(match args.stdout {
         _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
         true => Sink::Files(Target::Output(Output::stdout())),
+        false if args.device.is_some() => Sink::Files(Target::device(args.place())?),
         false => {
             let mut target = Target::directory(&args.out, args.overwrite || args.inplace)?;
             if args.inplace {
@@ -336,7 +349,7 @@ impl<'a> Transfer<'a> {
         told_open: bool,
     ) -> Self {
         // Files that are changed in place have their room already.
-        let takes_room = !args.stdout && !args.stream && !args.inplace;
+        let takes_room = !args.stdout && !args.stream && !args.inplace && args.device.is_none();
         Transfer {
             run,
             args,
@@ -477,7 +490,7 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
 }
 
 /// Options that need the session of Carillon.
-const PLAIN_CONFLICTS: [&str; 13] = [
+const PLAIN_CONFLICTS: [&str; 14] = [
     "stream",
     "trust",
     "trust_history",
@@ -488,6 +501,7 @@ const PLAIN_CONFLICTS: [&str; 13] = [
     "exec",
     "sync",
     "inplace",
+    "device",
     "allow_delete",
     "allow_archive",
     "job",

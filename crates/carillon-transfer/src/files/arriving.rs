@@ -164,10 +164,10 @@ impl Open {
         Ok(())
     }
 
-    /// Statement about the file if it is changed in place and neither its old nor its new version.
+    /// Statement about a file that is changed in place, or a device, if it has neither its old nor its new contents.
     pub fn partly_changed(&self) -> Option<String> {
-        let is_partly = self.partial.as_ref().is_some_and(Partial::is_partly_changed);
-        is_partly.then(|| format!("{} is partly changed", shown_name(&self.name)))
+        let partly = self.partial.as_ref()?.partly_changed(&self.name)?;
+        Some(format!("{partly} is partly changed"))
     }
 
     /// Discards the bytes behind the last compared subtree, where another attempt resumes.

@@ -72,6 +72,7 @@ enum Place {
 enum Kind {
     Folder,
     Output,
+    Device,
     Live,
 }
 
@@ -81,6 +82,7 @@ impl Incoming {
         let kind = match &sink {
             Sink::Files(Target::Directory(_)) => Kind::Folder,
             Sink::Files(Target::Output(_)) => Kind::Output,
+            Sink::Files(Target::Device(_)) => Kind::Device,
             Sink::Live(_) => Kind::Live,
         };
         let spool = match &mut sink {
@@ -178,6 +180,11 @@ impl Incoming {
         self.kind == Kind::Folder
     }
 
+    /// Returns true if another session can write the same data again.
+    pub fn can_repeat(&self) -> bool {
+        matches!(self.kind, Kind::Folder | Kind::Device)
+    }
+
     /// Returns true if the destination takes live streams instead of files.
     pub fn is_live(&self) -> bool {
         self.kind == Kind::Live
@@ -227,7 +234,7 @@ impl Incoming {
 
     fn is_damaged(&self) -> bool {
         let failed = |sender: &&State| sender.result.as_ref().is_some_and(Result::is_err);
-        self.kind == Kind::Folder && self.senders.values().filter(failed).all(|sender| sender.is_damaged)
+        self.can_repeat() && self.senders.values().filter(failed).all(|sender| sender.is_damaged)
     }
 
     /// The destination; `None` while the thread has it.
@@ -375,8 +382,11 @@ impl Incoming {
             if let Some(until) = self.lost.get_mut(&delivery.source) {
                 *until = now + RETURN_GRACE;
             }
-            if several && self.kind == Kind::Output {
-                anyhow::bail!("several members send files, which one output cannot hold: leave out --stdout");
+            if several && matches!(self.kind, Kind::Output | Kind::Device) {
+                let option = if self.kind == Kind::Output { "stdout" } else { "device" };
+                anyhow::bail!(
+                    "several members send files, which one output cannot hold: leave out --{option}"
+                );
             }
             self.begin(disk, delivery.source, session);
             self.supply(now, session, &delivery);

@@ -6,6 +6,7 @@
 
 mod archive;
 mod arriving;
+mod block_device;
 mod contents;
 mod contribution;
 mod descent;
@@ -59,6 +60,7 @@ pub use crate::limits::MAX_MESSAGE_LEN;
 pub(crate) use archive::ARCHIVE_DEMAND;
 pub use archive::{Accepted, Loss};
 pub use arriving::{Completed, Unstored};
+pub use block_device::check_source;
 pub use contribution::Contribution;
 pub use feed::{Closed, Feed};
 pub use finish::{Arrived, Finish};

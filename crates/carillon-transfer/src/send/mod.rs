@@ -18,7 +18,7 @@ use carillon_core::{BitRate, Duration, Event, NodeId, Notice, Observer, Time};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
 
 use crate::end::End;
-use crate::files::{Exclude, Feed, Manifest, Selection, SigningKey, Symlinks};
+use crate::files::{Exclude, Feed, Manifest, Selection, SigningKey, Symlinks, check_source};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
 use crate::monitor::Monitor;
 use crate::run_loop::{RunControl, UNLIMITED_STEP, run_to_end_within};
@@ -33,6 +33,8 @@ pub use run::{Facts, SendRun};
 pub(crate) enum Source {
     /// Files and directories; `-` is the standard input.
     Paths(Vec<PathBuf>),
+    /// A block device.
+    Device(PathBuf),
     /// Contents of a reader, as a file of this name.
     Reader(String, Box<dyn Read + Send>),
     /// Lines of a reader, each sent as a message.
@@ -45,6 +47,7 @@ impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Paths(paths) => f.debug_tuple("Paths").field(paths).finish(),
+            Source::Device(path) => f.debug_tuple("Device").field(path).finish(),
             Source::Reader(name, _) => f.debug_tuple("Reader").field(name).finish(),
             Source::Lines(_) => f.write_str("Lines"),
             Source::Feed(_) => f.write_str("Feed"),
@@ -57,6 +60,10 @@ impl Source {
     pub(crate) fn list(self, selection: &Selection) -> Result<(Manifest, bool), LocalError> {
         match self {
             Source::Paths(paths) => Ok((Manifest::list(&paths, selection)?, false)),
+            Source::Device(path) => {
+                check_source(&path)?;
+                Ok((Manifest::list(&[path], selection)?, false))
+            }
             Source::Reader(name, reader) => {
                 let name = selection.rename.as_deref().unwrap_or(OsStr::new(&name));
                 Ok((Manifest::reader(name, reader)?, false))
@@ -88,6 +95,12 @@ impl Observer for Acknowledged {
 /// Sends files and directories to every receiver of a group.
 pub fn send<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Sending {
     End::new(ToSend::new(Source::Paths(paths.into_iter().map(Into::into).collect())))
+}
+
+/// Sends the contents of a block device as one file of its name. The device must not be in use, except by file systems
+/// that are mounted read-only.
+pub fn send_device(path: impl Into<PathBuf>) -> Sending {
+    End::new(ToSend::new(Source::Device(path.into())))
 }
 
 /// Sends the contents of a reader as one file of this name.

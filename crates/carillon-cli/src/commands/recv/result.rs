@@ -145,6 +145,7 @@ impl Transfer<'_> {
             "messages": live.map(Live::messages),
             "digest": live.and_then(Live::digest).map(hex),
             "senders": senders,
+            "device": self.args.device,
             "unstored": unstored_json(&report.unstored),
             "losses": losses_json(&report.losses),
             "partly_changed": paths_json(&report.partly_changed),

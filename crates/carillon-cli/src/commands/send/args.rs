@@ -11,7 +11,7 @@ use anyhow::{Context as _, anyhow, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::{Gather, HelperSelection, Slow};
 use carillon_transfer::files::{
-    Exclude, Manifest, Selection, Symlinks, Update, shown, shown_path, split_names,
+    Exclude, Manifest, Selection, Symlinks, Update, check_source, shown, shown_path, split_names,
 };
 use carillon_transfer::plain::Framing;
 use carillon_transfer::{Bound, SendOptions, hears_group};
@@ -40,6 +40,7 @@ use crate::delivery::{NetworkArgs, seconds};
   carillon send --update --expect a,b site/   only what a or b is missing
   carillon send --update --delete site/       and without what is no longer here (recv --allow-delete)
   carillon send --archive --update --delete /srv   an exact copy, with owners (recv --allow-archive)
+  carillon send --device /dev/sdb --receivers 20   a disk (recv --device /dev/sdb)
   carillon send --exclude '*.o' --exclude '/.git/' src   a tree without these
   find . -name '*.jpg' -print0 | carillon send --files-from - .
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
@@ -61,7 +62,7 @@ Many senders, with a protocol of peers:
 )]
 pub struct Args {
     /// Files and directories, or - for standard input.
-    #[arg(required_unless_present = "files_from", value_name = "PATH")]
+    #[arg(required_unless_present_any = ["files_from", "device"], value_name = "PATH")]
     pub(in crate::commands) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(in crate::commands) network: NetworkArgs,
@@ -176,6 +177,10 @@ pub struct Args {
     /// Maximum number of hops: 1 stays on this network.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(in crate::commands) ttl: u8,
+    /// Send the contents of this block device, a disk or partition, if nothing uses it. File systems that are mounted
+    /// read-only may use it.
+    #[arg(long, value_name = "DEV", conflicts_with_all = ["paths", "files_from", "exclude", "archive", "stream", "plain"], help_heading = "Content")]
+    device: Option<PathBuf>,
     /// Name of the file at the receivers (for one file or standard input).
     #[arg(long = "as", value_name = "NAME", help_heading = "Content")]
     pub(in crate::commands) rename: Option<OsString>,
@@ -300,7 +305,10 @@ impl Args {
         }
         let exclude = Exclude::new(&self.exclude).map_err(|error| anyhow!("--exclude: {}", shown(&error)))?;
         let names = self.files_from.as_deref().map(read_names).transpose()?;
-        let mut paths = self.paths.clone();
+        if let Some(device) = &self.device {
+            check_source(device)?;
+        }
+        let mut paths: Vec<PathBuf> = self.paths.iter().chain(&self.device).cloned().collect();
         if names.is_some() && paths.is_empty() {
             paths.push(".".into());
         }

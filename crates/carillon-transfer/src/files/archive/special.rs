@@ -34,7 +34,7 @@ impl Target {
     pub(in crate::files) fn accepts(&self) -> Accepted {
         match self {
             Target::Directory(folder) => folder.accepts(),
-            Target::Output(_) => Accepted::Nothing,
+            Target::Output(_) | Target::Device(_) => Accepted::Nothing,
         }
     }
 

@@ -60,7 +60,7 @@ impl Intake {
         }
         let root = match target {
             Target::Directory(folder) => folder.root().to_owned(),
-            Target::Output(_) => return Ok(()),
+            Target::Output(_) | Target::Device(_) => return Ok(()),
         };
         // Hard links come first: the system may refuse links to files of other users.
         self.unshare(archive, target)?;

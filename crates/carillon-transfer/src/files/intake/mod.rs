@@ -28,8 +28,9 @@ use carillon_wire::file::{Record, records};
 use super::archive::Received;
 use super::arriving::{Open, Spare};
 use super::listing::Listing;
+use super::names::shown_path;
 use super::problem::{Problem, damaged, ours, refused};
-use super::target::Position;
+use super::target::{Position, Target};
 use super::update::{Comparison, MAX_SUBTREES};
 
 use completed::CompletedFiles;
@@ -260,7 +261,15 @@ impl Intake {
                 return self.on_stream(record, sink);
             }
             (Stage::Begin, &Record::Offer { entries, bytes }) => {
-                let Sink::Files(_) = sink else { return Err(self.files_come()) };
+                let Sink::Files(target) = sink else { return Err(self.files_come()) };
+                if let Target::Device(device) = target
+                    && entries != 1
+                {
+                    let path = shown_path(device.path());
+                    return Err(refused(&format!(
+                        "{entries} entries come, and {path} takes the contents of one file: send a single file or device"
+                    )));
+                }
                 self.announced = Some((entries, bytes));
                 self.stage = Stage::Between;
             }

@@ -83,7 +83,7 @@ impl Sink {
     pub fn list(&self) -> Option<ListId> {
         match self {
             Sink::Files(target @ Target::Directory(_)) => Some(ListId(target.list().unwrap_or_default())),
-            Sink::Files(Target::Output(_)) | Sink::Live(_) => None,
+            Sink::Files(Target::Output(_) | Target::Device(_)) | Sink::Live(_) => None,
         }
     }
 

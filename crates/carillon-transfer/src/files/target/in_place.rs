@@ -5,8 +5,7 @@
 //! version meanwhile. A marker beside it therefore says so from the first changed byte on, also after a power failure:
 //! it is on the disk before that byte is written, and removed only when all bytes are on the disk.
 //!
-//! Each piece is compared with the file first, and written only if it differs. So equal parts keep their blocks, which
-//! matters where blocks are shared with snapshots.
+//! Only pieces that differ are written ([`ComparingWriter`]).
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -22,20 +21,16 @@ use rustix::io::Errno;
 
 use super::super::names::{is_part_name_with_suffix, part_name_with_suffix};
 use super::super::times::{self, Attributes};
+use super::comparing::ComparingWriter;
 
 /// A file that is changed in place.
 #[derive(Debug)]
 pub struct InPlace {
-    file: File,
+    writer: ComparingWriter,
     directory: OwnedFd,
     name: Vec<u8>,
-    /// Position of the next byte.
-    at: u64,
     /// True once the marker is on the disk.
     is_marked: bool,
-    buffer: Vec<u8>,
-    /// Bytes that may be in memory only, if the file is written to the disk meanwhile.
-    unsynced: Option<u64>,
 }
 
 impl InPlace {
@@ -61,123 +56,71 @@ impl InPlace {
         }
         let is_marked = is_marked(directory, name, &opened);
         let directory = directory.try_clone_to_owned()?;
-        let (name, buffer) = (name.to_owned(), Vec::new());
-        Ok(Some(InPlace { file, directory, name, at: 0, is_marked, buffer, unsynced: None }))
+        let writer = ComparingWriter::new(file, opened.st_size as u64);
+        Ok(Some(InPlace { writer, directory, name: name.to_owned(), is_marked }))
     }
 
     /// Writes the file to the disk from time to time, so that little is left to do at the end.
     pub fn sync_often(&mut self, syncs: bool) {
-        self.unsynced = syncs.then_some(0);
+        self.writer.sync_often(syncs);
     }
 
     /// Puts the next bytes into the file, where they differ.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        for piece in bytes.chunks(PIECE_BYTES) {
-            if !self.has(piece)? {
-                self.mark()?;
-                self.file.write_all_at(piece, self.at)?;
-                self.note_written(piece.len() as u64)?;
-            }
-            self.at += piece.len() as u64;
-        }
-        Ok(())
+        let InPlace { writer, directory, name, is_marked } = self;
+        writer.write(bytes, |file| mark(file, directory, name, is_marked))
     }
 
-    /// Puts zeros into the file, as a hole where the file system supports holes. Zeros that are there stay as they are.
+    /// Puts zeros into the file.
     pub fn go_over(&mut self, len: u64) -> io::Result<()> {
-        let end = self.at + len;
-        while self.at < end {
-            let len = (end - self.at).min(PIECE_BYTES as u64);
-            let zeros = &ZEROS[..len as usize];
-            if self.at >= self.file.metadata()?.len() {
-                self.mark()?;
-                self.file.set_len(end)?;
-                self.at = end;
-                break;
-            }
-            if !self.has(zeros)? {
-                self.mark()?;
-                if !punch(&self.file, self.at, len) {
-                    self.file.write_all_at(zeros, self.at)?;
-                }
-                // The hole does not make the file longer.
-                if self.file.metadata()?.len() < self.at + len {
-                    self.file.set_len(self.at + len)?;
-                }
-                self.note_written(len)?;
-            }
-            self.at += len;
-        }
-        Ok(())
+        let InPlace { writer, directory, name, is_marked } = self;
+        writer.go_over(len, |file| mark(file, directory, name, is_marked))
     }
 
     /// Gives the verified file its size, permission bits and modification time, and removes the marker when everything
     /// is on the disk. Returns the metadata of the file.
     pub fn finish(mut self, attributes: Attributes, permitted: u32) -> io::Result<Stat> {
-        if self.file.metadata()?.len() != self.at {
-            self.mark()?;
-            self.file.set_len(self.at)?;
-        }
+        let InPlace { writer, directory, name, is_marked } = &mut self;
+        writer.cut(|file| mark(file, directory, name, is_marked))?;
+        let file = writer.file();
         let mode = attributes.mode & permitted;
-        if fstat(&self.file)?.st_mode as u32 & 0o777 != mode {
+        if fstat(file)?.st_mode as u32 & 0o777 != mode {
             // The file of another user keeps its bits. The contents are intact.
-            let _ = fchmod(&self.file, Mode::from_raw_mode(mode as _));
+            let _ = fchmod(file, Mode::from_raw_mode(mode as _));
         }
-        if self.is_marked {
-            self.file.sync_all()?;
+        if *is_marked {
+            file.sync_all()?;
         }
         // Without the marker, the time tells that the file is complete.
-        times::set(self.file.as_fd(), attributes.modified);
-        if self.is_marked {
-            unmark(self.directory.as_fd(), &self.name)?;
+        times::set(file.as_fd(), attributes.modified);
+        if *is_marked {
+            unmark(directory.as_fd(), name)?;
         }
-        Ok(fstat(&self.file)?)
+        Ok(fstat(file)?)
     }
 
     /// Returns true if the file is neither its old nor its new version.
     pub fn is_marked(&self) -> bool {
         self.is_marked
     }
+}
 
-    /// Returns true if the file has these bytes at the current position.
-    fn has(&mut self, bytes: &[u8]) -> io::Result<bool> {
-        self.buffer.resize(PIECE_BYTES, 0);
-        let buffer = &mut self.buffer[..bytes.len()];
-        match self.file.read_exact_at(buffer, self.at) {
-            Ok(()) => Ok(buffer == bytes),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(error),
-        }
+/// Puts the marker on the disk, once.
+fn mark(file: &File, directory: &OwnedFd, name: &[u8], is_marked: &mut bool) -> io::Result<()> {
+    if *is_marked {
+        return Ok(());
     }
-
-    fn note_written(&mut self, len: u64) -> io::Result<()> {
-        let Some(unsynced) = &mut self.unsynced else { return Ok(()) };
-        *unsynced += len;
-        if *unsynced >= SYNC_BYTES {
-            *unsynced = 0;
-            self.file.sync_data()?;
-        }
-        Ok(())
-    }
-
-    /// Puts the marker on the disk, once.
-    fn mark(&mut self) -> io::Result<()> {
-        if self.is_marked {
-            return Ok(());
-        }
-        let inode = fstat(&self.file)?.st_ino;
-        let marker = marker_name(&self.name);
-        // What stands there says nothing any more, or is not of this program.
-        unmark(self.directory.as_fd(), &self.name)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat(&self.directory, &marker, flags, Mode::from_raw_mode(0o600))?);
-        file.write_all(&[MAGIC, inode.to_string().as_bytes(), b"\n", &self.name].concat())?;
-        file.sync_all()?;
-        // Some file systems cannot write a directory by itself.
-        let _ = fsync(&self.directory);
-        self.is_marked = true;
-        Ok(())
-    }
+    let inode = fstat(file)?.st_ino;
+    // What stands there says nothing any more, or is not of this program.
+    unmark(directory.as_fd(), name)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(directory, marker_name(name), flags, Mode::from_raw_mode(0o600))?);
+    file.write_all(&[MAGIC, inode.to_string().as_bytes(), b"\n", name].concat())?;
+    file.sync_all()?;
+    // Some file systems cannot write a directory by itself.
+    let _ = fsync(directory);
+    *is_marked = true;
+    Ok(())
 }
 
 fn is_fit(stat: &Stat) -> bool {
@@ -255,27 +198,9 @@ fn marker_name(name: &[u8]) -> String {
     part_name_with_suffix(name, SUFFIX, number)
 }
 
-/// Makes a hole; returns false where the file system has none.
-#[cfg(target_os = "linux")]
-fn punch(file: &File, at: u64, len: u64) -> bool {
-    use rustix::fs::{FallocateFlags, fallocate};
-    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, at, len).is_ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn punch(_: &File, _: u64, _: u64) -> bool {
-    false
-}
-
 /// End of the file name in the name of a marker.
 const SUFFIX: &str = ".changing";
 const MAGIC: &[u8] =
     b"This file is partly changed: neither its old nor its new version. See recv --inplace.\n";
 /// Maximum bytes of a marker.
 const MAX_MARKER_BYTES: usize = 1024;
-/// Bytes that are compared and written at a time.
-const PIECE_BYTES: usize = 256 << 10;
-/// Bytes after which a file is written to the disk, if it is to be there at the end.
-const SYNC_BYTES: u64 = 128 << 20;
-
-static ZEROS: [u8; PIECE_BYTES] = [0; PIECE_BYTES];

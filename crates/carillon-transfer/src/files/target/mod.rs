@@ -1,5 +1,7 @@
 //! Destination of files: a directory that no name can escape, with temporary names until everything is verified.
 
+mod comparing;
+mod device;
 mod errors;
 mod in_place;
 mod partial;
@@ -9,7 +11,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -31,6 +33,7 @@ use super::update::{Lookup, list_identity};
 use super::written::{Written, exact_device};
 use crate::LocalError;
 
+pub use device::Device;
 pub(super) use in_place::{Marked, is_marked, marked_file, unmark};
 pub use partial::Partial;
 
@@ -41,6 +44,8 @@ pub enum Target {
     Directory(Box<Folder>),
     /// The contents of all files, one after the other.
     Output(Output),
+    /// The contents of one file, on a block device.
+    Device(Device),
 }
 
 /// A directory for received files.
@@ -114,6 +119,11 @@ impl Target {
         Ok(Target::open(root, overwrite)?)
     }
 
+    /// A block device that nothing uses.
+    pub fn device(path: &Path) -> Result<Target, LocalError> {
+        Ok(Target::Device(Device::new(path)?))
+    }
+
     fn open(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
         let failed = || format!("cannot write to directory {}", shown_path(root));
         if let Ok(found) = std::fs::metadata(root)
@@ -121,8 +131,12 @@ impl Target {
         {
             let kind = if found.is_file() { "file" } else { special(found.file_type()) };
             let path = shown_path(root);
+            let how = match found.file_type().is_block_device() {
+                true => format!("--device {path}"),
+                false => format!("--stdout > {path}"),
+            };
             let text = format!(
-                "{path} is a {kind}, not a directory: `carillon recv --stdout > {path}` writes a single received file to it"
+                "{path} is a {kind}, not a directory: `carillon recv {how}` writes a single received file to it"
             );
             return Err(io::Error::new(io::ErrorKind::NotADirectory, text).into());
         }
@@ -189,7 +203,10 @@ impl Target {
     pub fn partly_changed(&self) -> Vec<Vec<u8>> {
         match self {
             Target::Directory(folder) => folder.partly_changed(),
-            Target::Output(_) => Vec::new(),
+            Target::Device(device) if device.is_partly_changed() => {
+                vec![device.path().as_os_str().as_bytes().to_owned()]
+            }
+            Target::Device(_) | Target::Output(_) => Vec::new(),
         }
     }
 
@@ -198,6 +215,8 @@ impl Target {
         match self {
             Target::Directory(folder) => folder.options.syncs = syncs,
             Target::Output(output) => output.sync_at_end(syncs),
+            // A file is complete when it is on the device.
+            Target::Device(_) => {}
         }
     }
 
@@ -207,6 +226,7 @@ impl Target {
             Target::Directory(folder) if folder.options.syncs => folder.sync(),
             Target::Directory(_) => Ok(()),
             Target::Output(output) => output.sync(),
+            Target::Device(_) => Ok(()),
         }
     }
 
@@ -232,6 +252,10 @@ impl Target {
                 Some([b"directory".as_slice(), path.as_os_str().as_bytes(), &device.to_be_bytes()].concat())
             }
             Target::Output(output) => output.is_stdout().then(|| b"stdout".to_vec()),
+            Target::Device(device) => {
+                let path = std::fs::canonicalize(device.path()).unwrap_or_else(|_| device.path().to_owned());
+                Some([b"device".as_slice(), path.as_os_str().as_bytes()].concat())
+            }
         }
     }
 
@@ -239,7 +263,7 @@ impl Target {
     pub fn take_notes(&mut self) -> Vec<String> {
         match self {
             Target::Directory(folder) => folder.sweep.take_lines(),
-            Target::Output(_) => Vec::new(),
+            Target::Output(_) | Target::Device(_) => Vec::new(),
         }
     }
 

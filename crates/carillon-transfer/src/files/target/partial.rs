@@ -9,7 +9,9 @@ use anyhow::Context as _;
 
 use super::super::draft::Draft;
 use super::super::holes;
+use super::super::names::{shown_name, shown_path};
 use super::super::output::Output;
+use super::device::DeviceWriter;
 use super::errors::cannot_write;
 use super::in_place::InPlace;
 
@@ -21,6 +23,7 @@ pub struct Partial(pub(super) Kind);
 pub(super) enum Kind {
     File { draft: Draft<OwnedFd>, path: PathBuf, overwrite: bool },
     InPlace { file: Box<InPlace>, path: PathBuf },
+    Device(Box<DeviceWriter>),
     Output(Output),
 }
 
@@ -39,9 +42,13 @@ impl Partial {
         Some(part.into_os_string().into_vec())
     }
 
-    /// Returns true if the file is neither its old nor its new version.
-    pub(in crate::files) fn is_partly_changed(&self) -> bool {
-        matches!(&self.0, Kind::InPlace { file, .. } if file.is_marked())
+    /// Name of what has neither its old nor its new contents: a file of this name that is changed in place, or a device.
+    pub(in crate::files) fn partly_changed(&self, name: &[u8]) -> Option<String> {
+        match &self.0 {
+            Kind::InPlace { file, .. } => file.is_marked().then(|| shown_name(name).into_owned()),
+            Kind::Device(device) => device.partly_changed().map(shown_path),
+            Kind::File { .. } | Kind::Output(_) => None,
+        }
     }
 
     /// Appends bytes.
@@ -49,15 +56,16 @@ impl Partial {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
             Kind::InPlace { file, path } => file.write(bytes).with_context(|| cannot_write(path)),
+            Kind::Device(device) => device.write(bytes),
             Kind::Output(output) => output.write(bytes),
         }
     }
 
-    /// Truncates the file to this length; one that is changed in place stays as it is.
+    /// Truncates the file to this length; one that is changed in place, and a device, stay as they are.
     pub fn cut(&mut self, len: u64) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.cut(len).with_context(|| cannot_write(path)),
-            Kind::InPlace { .. } | Kind::Output(_) => Ok(()),
+            Kind::InPlace { .. } | Kind::Device(_) | Kind::Output(_) => Ok(()),
         }
     }
 
@@ -66,6 +74,7 @@ impl Partial {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.go_over(len).with_context(|| cannot_write(path)),
             Kind::InPlace { file, path } => file.go_over(len).with_context(|| cannot_write(path)),
+            Kind::Device(device) => device.go_over(len),
             Kind::Output(output) => holes::zeros(len).try_for_each(|zeros| output.write(zeros)),
         }
     }

@@ -83,6 +83,9 @@ impl Target {
         let folder = match self {
             Target::Directory(folder) => folder,
             Target::Output(output) => return Ok(Partial(Kind::Output(output.clone()))),
+            Target::Device(device) => {
+                return Ok(Partial(Kind::Device(Box::new(device.begin(name, size)?))));
+            }
         };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
@@ -131,6 +134,10 @@ impl Target {
         let folder = match self {
             Target::Directory(folder) => folder,
             Target::Output(output) => return output.write(bytes).and_then(|()| output.flush()),
+            Target::Device(device) => {
+                let mut writer = device.begin(name, Some(bytes.len() as u64))?;
+                return writer.write(bytes).and_then(|()| writer.finish());
+            }
         };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
@@ -175,8 +182,11 @@ impl Target {
         name: &RelativePath<'_>,
         attributes: Attributes,
     ) -> anyhow::Result<()> {
-        let Target::Directory(folder) = self else { return Ok(()) };
-        folder.enter(position, name, Some(attributes)).map(|_| ())
+        match self {
+            Target::Directory(folder) => folder.enter(position, name, Some(attributes)).map(|_| ()),
+            Target::Device(device) => device.refuse(name, "directory"),
+            Target::Output(_) => Ok(()),
+        }
     }
 
     /// Creates a symbolic link; `again` permits an existing equal one. The caller has checked its target.
@@ -187,7 +197,11 @@ impl Target {
         target: &[u8],
         again: bool,
     ) -> anyhow::Result<()> {
-        let Target::Directory(folder) = self else { return Ok(()) };
+        let folder = match self {
+            Target::Directory(folder) => folder,
+            Target::Device(device) => return device.refuse(name, "symbolic link"),
+            Target::Output(_) => return Ok(()),
+        };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
         let found = || readlinkat(directory, file_name, Vec::new()).is_ok_and(|at| at.as_bytes() == target);
@@ -230,6 +244,7 @@ impl Target {
                 return Ok(());
             }
             Kind::Output(output) => return output.flush(),
+            Kind::Device(device) => return device.finish(),
         };
         let Target::Directory(folder) = self else { bail!("{} has no directory", shown_path(&path)) };
         let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
