@@ -11,6 +11,7 @@ use carillon_core::{
 use ring::rand::{SecureRandom as _, SystemRandom};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
+use crate::Dscp;
 use crate::copies::{CopyServer, CopyStats, NearRelay, Path, Subscription};
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
@@ -58,6 +59,8 @@ pub struct EndpointConfig {
     pub copies: Option<BitRate>,
     /// Gives copies to relays without the key too, which cannot read them.
     pub copies_without_key: bool,
+    /// Code point of all packets that are sent, for the queues of network devices.
+    pub dscp: Option<Dscp>,
 }
 
 impl EndpointConfig {
@@ -80,6 +83,7 @@ impl EndpointConfig {
             from: None,
             copies: None,
             copies_without_key: false,
+            dscp: None,
         }
     }
 }
@@ -174,6 +178,7 @@ impl Endpoint {
         }
         let raw = config.raw.map(|ip| Raw::open(ip, group, ttl, &interface).map(Box::new));
         let mut raw = raw.transpose()?;
+        mark(config.dscp, group, Some(&unicast), subscription.as_deref(), raw.as_deref())?;
         let mut receive_buffer = usize::MAX;
         if let Some(raw) = &mut raw {
             if config.listen {
@@ -409,6 +414,22 @@ pub(crate) fn subscribe(
     let port = open_unicast(group, 0, ttl, interface)?;
     let token = random_bytes().map_err(OpenError::doing("draw a token"))?;
     Ok(Box::new(Subscription::new(from, port, config.key.clone(), u64::from_be_bytes(token))))
+}
+
+/// Marks what the sockets send with this code point, if there is one.
+pub(crate) fn mark(
+    dscp: Option<Dscp>,
+    group: SocketAddr,
+    unicast: Option<&Port>,
+    subscription: Option<&Subscription>,
+    raw: Option<&Raw>,
+) -> Result<(), OpenError> {
+    let Some(dscp) = dscp else { return Ok(()) };
+    let ports = unicast.into_iter().chain(subscription.map(|subscription| &subscription.port));
+    for socket in ports.map(|port| &port.socket).chain(raw.map(Raw::sending)) {
+        dscp.mark(socket, group).map_err(OpenError::doing(format!("set the DSCP {dscp}")))?;
+    }
+    Ok(())
 }
 
 /// Draws random bytes from the system.

@@ -15,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use socket2::InterfaceIndexOrAddress;
 
-use crate::endpoint::{Endpoint, max_datagram, open_multicast, open_unicast, subscribe};
+use crate::endpoint::{Endpoint, mark, max_datagram, open_multicast, open_unicast, subscribe};
 use crate::options::enlarge;
 use crate::raw::Raw;
 use crate::seal::Seal;
@@ -107,6 +107,7 @@ impl Endpoint {
             }
             None => None,
         };
+        mark(self.config.dscp, group, unicast.as_ref(), subscription.as_deref(), raw.as_deref())?;
         let copied = subscription.as_ref().map(|subscription| &subscription.port);
         for port in unicast.iter().chain(&multicast).chain(copied) {
             self.limits.receive_buffer =

@@ -33,11 +33,14 @@
 //! Receivers that multicast does not reach ask a sender for unicast copies (`EndpointConfig::from`,
 //! `EndpointConfig::copies`).
 //!
+//! With a [`Dscp`] (`EndpointConfig::dscp`) everything that an endpoint sends is marked for network devices.
+//!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
 mod copies;
 mod driver;
+mod dscp;
 mod endpoint;
 mod error;
 mod failures;
@@ -64,6 +67,7 @@ mod waker;
 
 pub use copies::{CopyStats, Path, SubscriptionState, sender_of_relay};
 pub use driver::{Backpressure, Driver};
+pub use dscp::Dscp;
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::{DriveError, OpenError};
 pub use failures::SendFailure;

@@ -118,6 +118,11 @@ impl Raw {
         }
     }
 
+    /// The socket that sends.
+    pub(crate) fn sending(&self) -> &Socket {
+        &self.unicast
+    }
+
     /// Descriptors for waiting: the unicast socket, and that of the group.
     pub(crate) fn fds(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
         (self.unicast.as_fd(), self.multicast.as_ref().map(|socket| socket.as_fd()))

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use carillon_core::{BitRate, Probability};
-use carillon_net::Key;
+use carillon_net::{Dscp, Key};
 
 use crate::Network;
 
@@ -78,6 +78,13 @@ impl<W> End<W> {
     #[must_use]
     pub fn unicast_rate(mut self, rate: Option<BitRate>) -> Self {
         self.network.unicast_rate = rate;
+        self
+    }
+
+    /// Marks everything that this end sends with a code point of differentiated services. Default: none.
+    #[must_use]
+    pub fn dscp(mut self, dscp: Dscp) -> Self {
+        self.network.dscp = Some(dscp);
         self
     }
 

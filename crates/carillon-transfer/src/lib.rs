@@ -154,7 +154,7 @@ mod shared;
 pub mod socket;
 mod tally;
 
-pub use carillon_net::{Key, KeyError, KeyFile, Path, SubscriptionState, Waker};
+pub use carillon_net::{Dscp, Key, KeyError, KeyFile, Path, SubscriptionState, Waker};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};

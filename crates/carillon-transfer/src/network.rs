@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use carillon_core::{BitRate, Probability, RawIp, Seeds};
-use carillon_net::{Endpoint, EndpointConfig, Fallback, Interface, Key};
+use carillon_net::{Dscp, Endpoint, EndpointConfig, Fallback, Interface, Key};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::MAX_ATTACHED;
 use carillon_wire::file::ResumePoint;
@@ -41,6 +41,8 @@ pub struct Network {
     pub unicast_rate: Option<BitRate>,
     /// A sender with a key also gives copies to relays without the key. They cannot read what they forward.
     pub keyless_relays: bool,
+    /// Code point of all packets that this end sends, for the queues of network devices.
+    pub dscp: Option<Dscp>,
 }
 
 /// An open endpoint.
@@ -69,6 +71,7 @@ impl Default for Network {
             from: None,
             unicast_rate: Some(DEFAULT_UNICAST_RATE),
             keyless_relays: false,
+            dscp: None,
         }
     }
 }
@@ -127,6 +130,7 @@ impl Network {
             from: self.from,
             copies,
             copies_without_key: self.keyless_relays,
+            dscp: self.dscp,
             ..EndpointConfig::new(self.effective_group())
         })?;
         Ok(Bound { endpoint, seeds, drawn })

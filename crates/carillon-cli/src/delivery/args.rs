@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use carillon_core::{BitRate, Probability};
-use carillon_transfer::{Bound, DEFAULT_GROUP, Key, Network};
+use carillon_transfer::{Bound, DEFAULT_GROUP, Dscp, Key, Network};
 
 use super::messages::{EndpointContext, notice};
 use super::metrics::MetricsArgs;
@@ -25,6 +25,10 @@ pub struct NetworkArgs {
     /// Encrypt and authenticate all packets with the key in this file. All machines need the same key.
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub key_file: Option<PathBuf>,
+    /// Mark everything that this machine sends with a DiffServ code point: a number from 0 to 63, or a name such as
+    /// `cs1`, `af11`, `ef` or `le`. Switches and routers queue by it, if they are set up to.
+    #[arg(long, value_name = "CODE", value_parser = dscp, help_heading = "Network")]
+    pub dscp: Option<Dscp>,
     /// Send the packets of XTP directly over IP, as protocol 36, instead of over UDP. All machines need this, and the
     /// right to open raw sockets.
     #[arg(long, conflicts_with = "key_file", help_heading = "Expert")]
@@ -105,9 +109,14 @@ impl NetworkArgs {
             key: None,
             raw_ip: self.raw_ip,
             service: false,
+            dscp: self.dscp,
             ..Network::default()
         }
     }
+}
+
+fn dscp(text: &str) -> Result<Dscp, String> {
+    text.parse()
 }
 
 /// Reads a key file, and warns if other users can read it.

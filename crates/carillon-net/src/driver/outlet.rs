@@ -1,11 +1,16 @@
 //! The way out of a driver: from the machine's datagrams to the sockets, with pacing and backpressure.
 
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{Dest, Event, Host, Note, Notice, Observer, Time, Transmit, Value};
 use nix::errno::Errno;
+#[cfg(any(target_os = "linux", target_os = "android"))]
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg};
+use socket2::Socket;
 
 use crate::DriveError;
 use crate::endpoint::Endpoint;
@@ -261,14 +266,51 @@ impl Endpoint {
             self.set_hops(hops)?;
         }
         let Port { socket, state, .. } = &self.unicast;
+        let segment = (run.count > 1).then_some(run.segment);
+        if self.config.dscp.is_some() {
+            let sent = send_marked(socket, run.way.address, &run.contents, segment);
+            // The interface cannot segment.
+            let is_refused = |error: &io::Error| {
+                matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EIO | Errno::EINVAL))
+            };
+            if segment.is_some() && sent.as_ref().is_err_and(is_refused) {
+                self.set_segmentation(false);
+            }
+            return sent;
+        }
         let transmit = quinn_udp::Transmit {
             destination: run.way.address,
             ecn: None,
             contents: &run.contents,
-            segment_size: (run.count > 1).then_some(run.segment),
+            segment_size: segment,
             src_ip: None,
         };
         state.try_send(socket.into(), &transmit)
+    }
+}
+
+/// Sends datagrams with the traffic class of the socket. `quinn-udp` writes a class for each datagram, with the bits
+/// of ECN only, so that the code point of the socket would not count.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn send_marked(socket: &Socket, to: SocketAddr, contents: &[u8], segment: Option<usize>) -> io::Result<()> {
+    let segment = segment.and_then(|bytes| u16::try_from(bytes).ok());
+    let control = segment.as_ref().map(ControlMessage::UdpGsoSegments);
+    let to = SockaddrStorage::from(to);
+    loop {
+        let contents = [io::IoSlice::new(contents)];
+        match sendmsg(socket.as_raw_fd(), &contents, control.as_slice(), MsgFlags::empty(), Some(&to)) {
+            Err(Errno::EINTR) => {}
+            sent => return Ok(sent.map(drop)?),
+        }
+    }
+}
+
+/// Other systems send one datagram at a time.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn send_marked(socket: &Socket, to: SocketAddr, contents: &[u8], segment: Option<usize>) -> io::Result<()> {
+    match segment {
+        Some(_) => Err(Errno::EINVAL.into()),
+        None => socket.send_to(contents, &to.into()).map(drop),
     }
 }
 

@@ -4,5 +4,6 @@ mod common;
 mod copies;
 mod helpers;
 mod loopback;
+mod marked;
 mod open;
 mod sealed;

@@ -94,6 +94,7 @@ fn push_network(list: &mut FieldList, network: &Network) {
         from,
         unicast_rate,
         keyless_relays,
+        dscp,
     } = network;
     let mut optional = |key: &str, value: Option<String>| push_if_set(list, key, value);
     optional("interface", interface.clone());
@@ -106,6 +107,7 @@ fn push_network(list: &mut FieldList, network: &Network) {
     let rate_bps = unicast_rate.map_or(0, BitRate::bps);
     optional("unicast_rate", (!is_default).then(|| rate_bps.to_string()));
     optional("keyless_relays", keyless_relays.then(|| "1".to_owned()));
+    optional("dscp", dscp.map(|dscp| dscp.value().to_string()));
     optional("raw_ip", raw_ip.then(|| "1".to_owned()));
 }
 
@@ -161,6 +163,7 @@ pub(crate) fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> 
         "from" => return Some(socket.from_sender(text.parse().ok()?)),
         "unicast_rate" => return Some(socket.unicast_rate(BitRate::new(text.parse().ok()?))),
         "keyless_relays" => socket.network.keyless_relays = text == "1",
+        "dscp" => return Some(socket.dscp(text.parse().ok()?)),
         "raw_ip" => return (text == "1").then(|| socket.raw_ip()),
         "protocol" => text.clone_into(&mut options.protocol),
         "set" => {
@@ -251,6 +254,7 @@ mod tests {
             .rate(BitRate::mbps(8))
             .from_sender("10.0.0.1:7654".parse().expect("an address"))
             .unicast_rate(None)
+            .dscp("af11".parse().expect("a code point"))
             .hops(4)
             .attach([0xff, 0]);
         let list = told(&socket).expect("it fits");
