@@ -449,6 +449,10 @@ impl Part for Peer {
         tell(self.token.state(agreement.takes_part()));
     }
 
+    fn start(&mut self, context: &mut Context) {
+        self.token.start(context);
+    }
+
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let Some(packet) = context.of_session(wire::Datagram::parse(datagram.bytes)) else { return };
         let Some(from) = context.rank_of(datagram.source) else {

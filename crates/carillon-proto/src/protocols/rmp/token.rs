@@ -68,10 +68,17 @@ impl Token {
         let mut token = Token { settings, place: Location::Elsewhere, timeout };
         if is_here {
             token.place = Location::Here { shown: true, due: None };
-            // In an idle group the token moves too, so that a failed member is detected.
-            context.timers.arm(Timer::Idle, context.now + settings.max_idle_interval);
         }
+        token.start(context);
         token
+    }
+
+    /// Begins at this time. A host may create a member long after its clock began.
+    pub fn start(&self, context: &mut Context) {
+        if matches!(self.place, Location::Here { .. }) {
+            // In an idle group the token moves too, so that a failed member is detected.
+            context.timers.arm(Timer::Idle, context.now + self.settings.max_idle_interval);
+        }
     }
 
     /// Accepts the token if it was passed to this member and the member holds all slots before it.
