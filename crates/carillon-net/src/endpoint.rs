@@ -386,6 +386,11 @@ impl Endpoint {
         header_bytes(self.group)
     }
 
+    /// Configured hop limit of multicasts: 1 stays on the network of the interface.
+    pub fn hops(&self) -> u8 {
+        self.ttl
+    }
+
     /// Sets the hop limit of the following multicasts.
     pub(crate) fn set_hops(&mut self, hops: u8) -> io::Result<()> {
         if self.limits.hops != hops {

@@ -32,6 +32,8 @@ mod outbox;
 mod peers;
 #[path = "session/protocol.rs"]
 mod protocol;
+#[path = "session/quiet.rs"]
+mod quiet;
 #[path = "session/ratios.rs"]
 mod ratios;
 #[path = "session/recorded.rs"]

@@ -177,7 +177,7 @@ pub use report::{
     ReceiveReport, ReceiverReport, SendReport, SenderReport, SentCounts, UnservedReport,
 };
 pub use send::{
-    DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group,
-    send, send_device, send_lines, send_reader,
+    DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, GATHER_WAIT, OpenSend, SendOptions, SendRun, Sending, ToSend,
+    hears_group, send, send_device, send_lines, send_reader,
 };
 pub use tally::Tally;

@@ -360,6 +360,7 @@ impl SenderSessionConfig {
             | Gather::Wait(_)
             | Gather::Silent(_)
             | Gather::Settle(_)
+            | Gather::Quiet(_)
             | Gather::Again { .. } => {}
         }
         Ok(())
@@ -524,6 +525,9 @@ pub enum Gather {
     Silent(Duration),
     /// This time has passed since the first receiver joined.
     Settle(Duration),
+    /// As `Settle`, or sooner: the receivers that were there before the sender have joined, and none has asked to join
+    /// for a quiet time. Only if a catch-up session ([`JobConfig::further`]) serves receivers that are late.
+    Quiet(Duration),
     /// Condition of a catch-up session: all awaited receivers have joined, or a time has passed since the first did.
     Again {
         /// Names of the receivers that are known to be present.

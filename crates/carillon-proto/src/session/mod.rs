@@ -28,7 +28,7 @@ mod sender;
 mod trial;
 mod unserved;
 
-use carillon_core::{NodeId, ObservedState, States};
+use carillon_core::{Duration, NodeId, ObservedState, States};
 
 pub use carillon_wire::session::{HoldingsPart, ListId, MemberRole, RefuseReason};
 pub use config::{
@@ -50,6 +50,9 @@ pub use unserved::{Unserved, UnservedReason};
 fn observed(of: &States, state: &'static str) -> ObservedState {
     ObservedState { of: of.of, about: 0, state, turn: 0 }
 }
+
+/// Time over which answers to the group are spread.
+const ANSWER_SPREAD: Duration = Duration::from_millis(20);
 
 /// Node number of a machine's own node within a session, which knows only nodes that it receives from.
 pub const LOCAL_NODE: NodeId = NodeId(u32::MAX);

@@ -118,7 +118,8 @@ fn gathering(gather: &Gather) -> Vec<(&'static str, String)> {
         Gather::Names(names) => names.iter().map(|name| ("expect", name.clone())).collect(),
         Gather::Wait(time) => vec![("wait", nanos(*time))],
         Gather::Silent(time) => vec![("silent", nanos(*time))],
-        Gather::Settle(time) => vec![("settle", nanos(*time))],
+        // Messages cannot be sent again, so their session never starts sooner.
+        Gather::Settle(time) | Gather::Quiet(time) => vec![("settle", nanos(*time))],
         // Only senders of files use these settings.
         Gather::Again { .. } => Vec::new(),
     }

@@ -26,7 +26,7 @@ use crate::{Error, LocalError, SendEvent, SendReport};
 
 pub use open::OpenSend;
 pub(crate) use options::entry;
-pub use options::{DEFAULT_PROTOCOL, DEFAULT_ROUNDS, SendOptions, hears_group};
+pub use options::{DEFAULT_PROTOCOL, DEFAULT_ROUNDS, GATHER_WAIT, SendOptions, hears_group};
 pub use run::{Facts, SendRun};
 
 /// Contents to send.
@@ -182,13 +182,14 @@ impl End<ToSend> {
     }
 
     /// Starts this long after the first receiver has joined, even without expected receivers. Default: two seconds if
-    /// none is expected.
+    /// none is expected, or sooner if receivers were waiting and no further one asks to join
+    /// ([`Gather::Quiet`](carillon_proto::session::Gather::Quiet)).
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
         let options = &mut self.what.options;
         options.wait = Some(time);
-        if let Gather::Settle(settle) = &mut options.gather {
-            *settle = time;
+        if let Gather::Settle(_) | Gather::Quiet(_) = options.gather {
+            options.gather = Gather::Settle(time);
         }
         self
     }

@@ -62,7 +62,7 @@ impl Default for SendOptions {
         SendOptions {
             protocol: DEFAULT_PROTOCOL.to_owned(),
             settings: Vec::new(),
-            gather: Gather::Settle(Duration::from_secs(2)),
+            gather: Gather::Quiet(GATHER_WAIT),
             hosts: BTreeMap::new(),
             helpers: HelperOptions::default(),
             wait: None,
@@ -133,7 +133,9 @@ impl SendOptions {
         let only = match &self.gather {
             Gather::Names(names) => Some(names.clone()),
             Gather::Again { only, .. } => only.clone(),
-            Gather::Count(_) | Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) => None,
+            Gather::Count(_) | Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Quiet(_) => {
+                None
+            }
         };
         SendOptions {
             gather: Gather::Again { awaited, only, settle: FURTHER_SETTLE },
@@ -179,7 +181,11 @@ impl SendOptions {
                 source,
             })?;
         }
-        config.gather = self.gather.clone();
+        config.gather = match &self.gather {
+            // Across routers, receivers may be much farther than the first one that answers.
+            Gather::Quiet(wait) if endpoint.hops() > 1 => Gather::Settle(*wait),
+            gather => gather.clone(),
+        };
         config.hosts = self.hosts.clone();
         config.job.name = self.job_name.clone();
         config.helpers = self.helpers.clone();
@@ -214,6 +220,8 @@ pub fn hears_group(protocol: &ProtocolEntry) -> bool {
     protocol.roles.contains(&Role::Peer)
 }
 
+/// Default time from the first join until the start, without a number or list of receivers.
+pub const GATHER_WAIT: Duration = Duration::from_secs(2);
 /// Default number of catch-up sessions; each serves receivers that the previous one missed or expelled.
 pub const DEFAULT_ROUNDS: u32 = 3;
 /// Time for further receivers to join a catch-up session after the first: waiting ones join at once.

@@ -14,7 +14,7 @@ use carillon_transfer::files::{
     Exclude, Manifest, Selection, Symlinks, Update, check_source, shown, shown_path, split_names,
 };
 use carillon_transfer::plain::Framing;
-use carillon_transfer::{Bound, SendOptions, hears_group};
+use carillon_transfer::{Bound, GATHER_WAIT, SendOptions, hears_group};
 
 use crate::delivery::{NetworkArgs, seconds};
 
@@ -29,7 +29,8 @@ use crate::delivery::{NetworkArgs, seconds};
 #[command(
     before_help = "Example: carillon send --expect web1,web2 image.iso",
     after_help = "Examples:
-  carillon send image.iso                     to all receivers that join within 2 s of the first
+  carillon send image.iso                     to all receivers that are waiting
+  carillon send --wait 10 image.iso           to all that join within 10 s of the first
   carillon send --expect a,b,c configs/       to exactly these, a directory with all in it
   carillon send --expect a,b --wait 5 f       without b if it joins more than 5 s after a
   carillon send --receivers 20 --rate '800 Mbit/s' image.iso
@@ -134,8 +135,8 @@ pub struct Args {
     /// symbols, which make up for a loss of one sixth; --set redundancy=60% makes up for a third.
     #[arg(long, requires = "rate", conflicts_with_all = ["join", "receivers", "expect", "helpers", "relays"], help_heading = "Network")]
     pub(super) one_way: bool,
-    /// Start this long after the first receiver has joined [default: 2; with --receivers or --expect: no limit but
-    /// --join-timeout].
+    /// Start this long after the first receiver has joined [default: 2, or sooner if receivers were waiting before
+    /// `send` and no further one asks to join; with --receivers or --expect: no limit but --join-timeout].
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Receivers")]
     wait: Option<Duration>,
     /// Send nothing unless all receivers of --receivers or --expect, and all --helpers, have joined within
@@ -286,16 +287,13 @@ const PLAIN_CONFLICTS: [&str; 15] = [
 ];
 /// Default protocol of plain sessions.
 pub(in crate::commands) const PLAIN_PROTOCOL: &str = "pgm";
-/// Default of --wait: time for more receivers to join after the first one, if no number or list is given.
-const SETTLE: Duration = Duration::from_secs(2);
 /// Size that every IPv4 network carries, in bytes (RFC 791).
 const MIN_DATAGRAM: u32 = 576;
 
 impl Args {
-    /// Time for more receivers to join after the first one, if no number or list is given.
-    pub fn settling(&self) -> Option<Duration> {
-        let is_open = self.receivers.is_none() && self.expect.is_none() && !self.one_way;
-        is_open.then(|| self.wait.unwrap_or(SETTLE))
+    /// Returns true if no number or list of receivers is given.
+    pub fn is_open(&self) -> bool {
+        self.receivers.is_none() && self.expect.is_none() && !self.one_way
     }
 
     /// Entries to send.
@@ -356,7 +354,7 @@ impl Args {
                 }
                 Gather::Names(expected)
             }
-            (None, None) => Gather::Settle(self.wait.unwrap_or(SETTLE)),
+            (None, None) => self.wait.map_or(Gather::Quiet(GATHER_WAIT), Gather::Settle),
         };
         if self.all_or_nothing && self.receivers.is_none() && self.expect.is_none() {
             bail!("--all-or-nothing: name the receivers to wait for with --receivers N or --expect NAMES");
@@ -364,7 +362,7 @@ impl Args {
         options.wait = self.wait;
         options.all_or_nothing = self.all_or_nothing;
         if let (true, Some(rate)) = (self.one_way, self.rate) {
-            options.go_one_way(rate, self.wait.unwrap_or(SETTLE))?;
+            options.go_one_way(rate, self.wait.unwrap_or(GATHER_WAIT))?;
         }
         options.helpers.relays = self.relays;
         if self.relays && !protocol.roles.contains(&Role::Relay) {

@@ -162,7 +162,7 @@ impl<'a> Screen<'a> {
                 print_json(&json!({ "event": "joined", "receiver": name, "address": address }))
             }
             SendEvent::Joined { name, .. } => {
-                self.say_wait(&name);
+                self.say_wait(&name, run);
                 Ok(())
             }
             SendEvent::Gone { name, after, waited, outcome } if json => print_json(&json!({
@@ -178,15 +178,21 @@ impl<'a> Screen<'a> {
     }
 
     /// Says for how long the sender waits for more receivers after the first one, if it does not know how many come.
-    fn say_wait(&mut self, first: &str) {
-        let wait = self.args.settling().filter(|&wait| !self.has_said_wait && wait >= NOTICED_WAIT);
-        let (Some(wait), Some(_)) = (wait, &self.plain) else { return };
+    fn say_wait(&mut self, first: &str, run: &SendRun<Watch>) {
+        if self.has_said_wait || self.plain.is_none() || !self.args.is_open() {
+            return;
+        }
+        let now = run.driver().now();
+        let wait = run.driver().machine().starts_at().map(|start| start.since(now));
+        // The machine was driven until now, so the rest is rounded to the time that was meant.
+        let wait = wait.map(|wait| (wait.as_secs_f64() * 10.0).round() / 10.0);
+        let Some(wait) = wait.filter(|&wait| wait >= NOTICED_WAIT) else { return };
         self.has_said_wait = true;
         notice(format_args!(
             "{} joined: starting in {} s, in case more receivers join. Name them with --expect, and the transfer starts \
              when all have joined",
             shown(first),
-            wait.as_secs_f64()
+            wait
         ));
     }
 
@@ -528,8 +534,8 @@ pub fn print_preview(preview: &Preview, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shortest wait for more receivers that is explained.
-const NOTICED_WAIT: Duration = Duration::from_secs(1);
+/// Shortest wait for more receivers that is explained, in seconds.
+const NOTICED_WAIT: f64 = 1.0;
 /// Column of the report with the time that the sender waited for a receiver.
 const WAITED_COLUMN: usize = 5;
 /// Column of the report with the path of the data to a receiver.

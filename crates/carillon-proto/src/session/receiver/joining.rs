@@ -53,6 +53,8 @@ pub(super) struct Joining {
     pub cookie: Option<Cookie>,
     /// Number of challenges answered at once.
     challenges: u32,
+    /// Number of JOINs sent since the wait was shortest.
+    asked: u32,
     /// Wait after the next JOIN.
     wait: Duration,
     pub timers: Timers<Timer>,
@@ -67,7 +69,7 @@ impl Joining {
     /// Asks for membership from this time on.
     pub fn ask(&mut self, at: Time) {
         self.state = JoiningState::Asking;
-        self.wait = JOIN_WAIT_MIN;
+        (self.asked, self.wait) = (0, JOIN_WAIT_MIN);
         self.timers.arm(Timer::Join, at);
     }
 
@@ -109,7 +111,7 @@ impl Joining {
     pub fn ask_by(&mut self, at: Time) {
         if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
             self.timers.arm(Timer::Join, at);
-            self.wait = JOIN_WAIT_MIN;
+            (self.asked, self.wait) = (0, JOIN_WAIT_MIN);
         }
     }
 
@@ -147,8 +149,11 @@ impl Joining {
     /// Schedules the JOIN after the one that is sent now.
     pub fn ask_again(&mut self, now: Time, delay: Duration) {
         self.timers.arm(Timer::Join, now + self.wait + delay);
+        self.asked = self.asked.saturating_add(1);
         // The wait doubles, so that many unanswered receivers do not flood the sender.
-        self.wait = (self.wait * 2).min(JOIN_WAIT_MAX);
+        if self.asked > 1 {
+            self.wait = (self.wait * 2).min(JOIN_WAIT_MAX);
+        }
     }
 
     /// Ends joining: the session runs or is over.
@@ -170,8 +175,9 @@ impl Joining {
     }
 }
 
-/// Wait between the first two JOINs; it doubles at each JOIN.
-const JOIN_WAIT_MIN: Duration = Duration::from_millis(100);
+/// Wait between the first JOINs; from the third one on it doubles at each JOIN. Four JOINs fit into the shortest quiet
+/// time of a sender.
+const JOIN_WAIT_MIN: Duration = Duration::from_millis(25);
 /// Upper bound of the wait between JOINs.
 const JOIN_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Time after its last gathering invitation for which a sender still counts as gathering.

@@ -3,7 +3,7 @@
 use carillon_core::{AssociationId, Duration, NodeId, Rng, Seeds};
 use carillon_wire::session::Nonce;
 
-use crate::session::secret;
+use crate::session::{ANSWER_SPREAD, secret};
 
 /// Random streams, and the values drawn for the present session.
 #[derive(Debug)]
@@ -56,6 +56,3 @@ impl RandomValues {
         self.collisions += 1;
     }
 }
-
-/// Time over which answers to the group are spread.
-const ANSWER_SPREAD: Duration = Duration::from_millis(20);

@@ -34,6 +34,8 @@ pub(super) struct Announcing {
     invitations: u32,
     /// Number of invitations in this phase.
     invited: u32,
+    /// Interval of the invitations before a start that follows a quiet time.
+    interval: Option<Duration>,
     /// Number of the next notice to earlier releases.
     pub next_notice: usize,
     /// Datagrams shown to find the size that reaches all members.
@@ -62,6 +64,7 @@ impl Announcing {
             pending: BTreeSet::new(),
             invitations: 0,
             invited: 0,
+            interval: None,
             next_notice: 0,
             showing: Showing::default(),
             end: None,
@@ -86,12 +89,27 @@ impl Announcing {
             self.next_notice = 0;
             self.pending.insert(Pending::Notice);
         }
-        self.timers.arm(Timer::Invite, now + heartbeat / (1 << soon));
+        let interval = heartbeat / (1 << soon);
+        self.timers.arm(Timer::Invite, now + self.interval.map_or(interval, |short| short.min(interval)));
+    }
+
+    /// Sends the next invitations of the phase at this interval, or sooner.
+    pub fn invite_each(&mut self, now: Time, interval: Duration) {
+        self.interval = Some(interval);
+        if self.timers.armed(Timer::Invite).is_some_and(|next| next > now + interval) {
+            self.timers.arm(Timer::Invite, now + interval);
+        }
     }
 
     /// Begins a phase. Its first invitations follow each other more quickly.
     pub fn on_phase(&mut self) {
         self.invited = 0;
+        self.end_short_interval();
+    }
+
+    /// Ends the effect of [`invite_each`](Self::invite_each).
+    pub fn end_short_interval(&mut self) {
+        self.interval = None;
     }
 
     /// Returns true if the quick invitations of the phase are over.

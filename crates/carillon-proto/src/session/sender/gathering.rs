@@ -2,6 +2,7 @@
 
 use carillon_core::{Duration, ObservedState, States, Time, Timers};
 
+use super::arrivals::Arrivals;
 use super::state::Timer;
 use crate::session::config::Gather;
 use crate::session::observed;
@@ -39,12 +40,17 @@ pub(super) const STATES: States = States {
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     pub state: GatheringState,
+    /// Requests to join.
+    pub arrivals: Arrivals,
+    /// Latest time of the start, if the session may start sooner after a quiet time.
+    quiet_limit: Option<Time>,
     pub timers: Timers<Timer>,
 }
 
 impl Gathering {
     /// Begins to gather.
     pub fn begin(&mut self, now: Time, gather: &Gather, limit: Option<Duration>) {
+        self.arrivals.begin(now);
         if let Some(limit) = limit {
             self.timers.arm(Timer::GatherLimit, now + limit);
         }
@@ -53,7 +59,11 @@ impl Gathering {
                 self.state = GatheringState::WaitOver
             }
             Gather::Wait(wait) | Gather::Silent(wait) => self.timers.arm(Timer::GatherWait, now + *wait),
-            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) | Gather::Again { .. } => {}
+            Gather::Count(_)
+            | Gather::Names(_)
+            | Gather::Settle(_)
+            | Gather::Quiet(_)
+            | Gather::Again { .. } => {}
         }
     }
 
@@ -61,6 +71,26 @@ impl Gathering {
     pub fn on_first_join(&mut self, now: Time, time: Duration) {
         self.state = if time.is_zero() { GatheringState::WaitOver } else { GatheringState::Open };
         self.timers.arm(Timer::GatherWait, now + time);
+        self.quiet_limit = None;
+    }
+
+    /// Lets the session start after a quiet time, if that is sooner than the end of the waiting time.
+    pub fn permit_quiet_start(&mut self) {
+        self.quiet_limit = self.timers.armed(Timer::GatherWait);
+    }
+
+    /// Puts the start off until the end of the quiet time. Returns true if the session may start after one.
+    pub fn await_quiet(&mut self, until: Option<Time>) -> bool {
+        let Some(limit) = self.quiet_limit.filter(|_| self.state == GatheringState::Open) else {
+            return false;
+        };
+        self.timers.arm(Timer::GatherWait, until.map_or(limit, |until| until.min(limit)));
+        true
+    }
+
+    /// Time at which the session starts, if no further receiver asks to join.
+    pub fn starts_at(&self) -> Option<Time> {
+        self.timers.armed(Timer::GatherWait)
     }
 
     /// Handles the end of the waiting time.

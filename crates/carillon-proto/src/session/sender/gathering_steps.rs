@@ -1,9 +1,10 @@
 //! Steps of a sender that gathers: the condition of the start, and its limit.
 
-use carillon_core::{Span, Time};
+use carillon_core::{Duration, NodeId, Span, Time};
 
-use super::SenderSession;
 use super::gathering::GatheringState;
+use super::state::SenderPhase;
+use super::{SenderSession, arrivals};
 use crate::session::config::Gather;
 
 impl SenderSession {
@@ -18,7 +19,7 @@ impl SenderSession {
                 over || (receivers >= names.len() && names.iter().all(|name| self.roster.has_name(name)))
             }
             Gather::Silent(_) => self.gathering.is_wait_over(),
-            Gather::Wait(_) | Gather::Settle(_) => over,
+            Gather::Wait(_) | Gather::Settle(_) | Gather::Quiet(_) => over,
             Gather::Again { awaited, .. } => {
                 let all = || !awaited.is_empty() && awaited.iter().all(|name| self.roster.has_name(name));
                 over || (receivers > 0 && all())
@@ -27,6 +28,55 @@ impl SenderSession {
         // Expected helpers must have joined too, unless the limit has passed.
         enough
             && (self.gathering.is_limit_over() || self.roster.helpers() >= self.config.helpers.wanted.count())
+    }
+
+    /// Lets the session start after a quiet time, if the receiver that joined first was there before the sender and
+    /// late receivers are served too.
+    pub(super) fn begin_quiet_start(&mut self, now: Time) {
+        let heartbeat = self.config.heartbeat;
+        let may_be_late = matches!(self.config.gather, Gather::Quiet(_)) && self.config.job.further;
+        if !may_be_late || !self.gathering.arrivals.was_waiting(now, heartbeat) {
+            return self.announcing.end_short_interval();
+        }
+        self.gathering.permit_quiet_start();
+        self.await_quiet();
+        // Receivers that have missed the first invitations get several more before the start.
+        let quiet = self.gathering.arrivals.quiet_time(self.transfer_time());
+        self.announcing.invite_each(now, arrivals::invitation_interval(quiet, heartbeat));
+    }
+
+    /// Handles the JOIN of a node that is no member and gets a CHALLENGE.
+    pub(super) fn on_stranger_asks(&mut self, now: Time, node: NodeId) {
+        if self.phase == SenderPhase::Gathering {
+            self.gathering.arrivals.on_challenged(now, node);
+            self.await_quiet();
+        }
+    }
+
+    /// Handles the JOIN of a member, which repeats it as a keepalive or because WELCOME was lost.
+    pub(super) fn on_member_asks(&mut self, now: Time, index: usize) {
+        if self.phase == SenderPhase::Gathering {
+            self.gathering.arrivals.on_repeated(now.since(self.roster.record(index).heard));
+            self.await_quiet();
+        }
+    }
+
+    /// Puts the start off after a JOIN, if a quiet time begins with it.
+    pub(super) fn await_quiet(&mut self) {
+        self.gathering.await_quiet(self.gathering.arrivals.quiet_until(self.transfer_time()));
+    }
+
+    /// Time that the data take at the rate of the interface; zero if their amount is unknown.
+    fn transfer_time(&self) -> Duration {
+        let bits = self.config.job.total_bytes.unwrap_or(0).saturating_mul(8);
+        let nanos = u128::from(bits) * 1_000_000_000 / u128::from(self.config.network.bit_rate.bps());
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Time at which gathering ends if no further receiver asks to join; none if no receiver has joined, or if the
+    /// start does not depend on time.
+    pub fn starts_at(&self) -> Option<Time> {
+        self.gathering.starts_at()
     }
 
     /// Handles the end of the gathering time: starts with the receivers that have joined, unless that is not
@@ -49,9 +99,11 @@ impl SenderSession {
             }
             Gather::Count(count) => format!("{joined} of {count} receivers joined"),
             Gather::Names(_) => "those that are expected did not join".to_owned(),
-            Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => {
-                "no receiver joined".to_owned()
-            }
+            Gather::Wait(_)
+            | Gather::Silent(_)
+            | Gather::Settle(_)
+            | Gather::Quiet(_)
+            | Gather::Again { .. } => "no receiver joined".to_owned(),
         };
         self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));
     }

@@ -47,6 +47,7 @@ impl SenderSession {
             if self.roster.record(index).expelled {
                 return self.refuse_expelled(now, index);
             }
+            self.on_member_asks(now, index);
             self.heard(now, index);
             self.roster.member_mut(index).largest = joining.largest;
             self.answering.replies.insert(source, Reply::Welcome);
@@ -54,8 +55,11 @@ impl SenderSession {
         }
         // Keep no state for a JOIN until its address has answered a challenge.
         if !self.is_answered(now, source, nonce, cookie) {
+            self.on_stranger_asks(now, source);
             return self.challenge(now, source, nonce);
         }
+        self.gathering.arrivals.on_answered(now, source);
+        self.await_quiet();
         if let Some(index) = self.roster.index_of(source)
             && self.phase == SenderPhase::Gathering
         {
@@ -173,12 +177,13 @@ impl SenderSession {
         self.events.push(Event::MemberJoined { member: source });
         // The waiting time runs from the join of the first receiver.
         let settle = match self.config.gather {
-            Gather::Settle(time) | Gather::Again { settle: time, .. } => Some(time),
+            Gather::Settle(time) | Gather::Quiet(time) | Gather::Again { settle: time, .. } => Some(time),
             Gather::Count(_) | Gather::Names(_) => self.config.limits.wait,
             Gather::Wait(_) | Gather::Silent(_) => None,
         };
         if let Some(time) = settle.filter(|_| self.roster.receivers() == 1 && receives) {
             self.gathering.on_first_join(now, time);
+            self.begin_quiet_start(now);
         }
     }
 

@@ -15,6 +15,7 @@ use super::{lag, secret, trial};
 
 mod announcing;
 mod answering;
+mod arrivals;
 mod aside;
 mod assembling;
 mod catch_up;
@@ -176,7 +177,11 @@ impl SenderSession {
                 (names.iter().filter(|name| !self.roster.has_name(name)).cloned().collect(), 0)
             }
             Gather::Count(count) => (Vec::new(), count.saturating_sub(self.roster.receivers())),
-            Gather::Wait(_) | Gather::Silent(_) | Gather::Settle(_) | Gather::Again { .. } => (Vec::new(), 0),
+            Gather::Wait(_)
+            | Gather::Silent(_)
+            | Gather::Settle(_)
+            | Gather::Quiet(_)
+            | Gather::Again { .. } => (Vec::new(), 0),
         }
     }
 

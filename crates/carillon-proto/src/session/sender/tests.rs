@@ -4,6 +4,7 @@ use carillon_core::{Duration, NodeId, ObservedState, PSEUDO_STATE, Rng, Seeds, S
 use carillon_wire::session::State;
 
 use super::announcing::{self, Announcing};
+use super::arrivals::Arrivals;
 use super::gathering::{self, Gathering};
 use super::state::{Pending, SenderPhase, Timer};
 use super::watching::{AwakeClock, Watching};
@@ -97,6 +98,81 @@ fn gathering_waits_from_the_first_join() {
         }
     }
     assert!(settled > 100, "{settled} waits");
+}
+
+/// The start is put off by each request, to the end of its quiet time and never beyond the waiting time.
+#[test]
+fn quiet_start_is_put_off_within_the_waiting_time() {
+    let mut rng = rng("quiet");
+    let (mut sooner, mut at_limit) = (0, 0);
+    for _ in 0..CALLS / 20 {
+        let mut gathering = Gathering::default();
+        let mut now = Time::ZERO;
+        let ms = Duration::from_millis;
+        gathering.begin(now, &Gather::Quiet(ms(2000)), None);
+        let round_trip = ms(rng.below(50));
+        gathering.arrivals.on_challenged(now, NodeId(1));
+        now += round_trip;
+        gathering.arrivals.on_answered(now, NodeId(1));
+        assert!(gathering.arrivals.was_waiting(now, HEARTBEAT));
+        assert!(!gathering.arrivals.was_waiting(now + ms(1000), HEARTBEAT));
+        gathering.on_first_join(now, ms(2000));
+        let limit = now + ms(2000);
+        assert!(!gathering.await_quiet(Some(now)), "the quiet start is not permitted yet");
+        gathering.permit_quiet_start();
+        while gathering.timers.expire(now).is_none() {
+            gathering.arrivals.on_challenged(now, NodeId(2));
+            assert_eq!(gathering.arrivals.quiet_until(Duration::ZERO), None, "the node has not answered");
+            gathering.arrivals.on_answered(now, NodeId(2));
+            let quiet = gathering.arrivals.quiet_time(Duration::ZERO);
+            assert!(quiet >= ms(190) + 4 * round_trip);
+            assert!(gathering.await_quiet(gathering.arrivals.quiet_until(Duration::ZERO)));
+            let start = gathering.starts_at();
+            assert_eq!(start, Some((now + quiet).min(limit)));
+            now += ms(rng.below(600));
+        }
+        match now < limit {
+            true => sooner += 1,
+            false => at_limit += 1,
+        }
+        gathering.on_wait_over();
+        assert!(!gathering.await_quiet(Some(now)), "a request after the start puts nothing off");
+    }
+    assert!(sooner > 10 && at_limit > 0, "{sooner} and {at_limit}");
+}
+
+/// The round-trip time runs from the first CHALLENGE, so a lost one makes it longer; forged requests are bounded.
+#[test]
+fn round_trip_of_arrivals_is_the_longest_from_a_first_challenge() {
+    let (mut arrivals, ms) = (Arrivals::default(), |millis| Time::ZERO + Duration::from_millis(millis));
+    arrivals.begin(Time::ZERO);
+    let base = arrivals.quiet_time(Duration::ZERO);
+    arrivals.on_challenged(ms(1), NodeId(1));
+    arrivals.on_challenged(ms(26), NodeId(1));
+    arrivals.on_answered(ms(31), NodeId(1));
+    assert_eq!(arrivals.quiet_time(Duration::ZERO), base + Duration::from_millis(4 * 30));
+    arrivals.on_challenged(ms(40), NodeId(2));
+    arrivals.on_answered(ms(42), NodeId(2));
+    assert_eq!(arrivals.quiet_time(Duration::ZERO), base + Duration::from_millis(4 * 30));
+    assert_eq!(arrivals.quiet_time(Duration::from_secs(4)), Duration::from_secs(1));
+    // A repetition within a round trip may have crossed the answer. A later one shows that the answer was lost.
+    arrivals.on_repeated(Duration::from_millis(35));
+    assert_eq!(arrivals.quiet_time(Duration::ZERO), base + Duration::from_millis(4 * 30));
+    arrivals.on_repeated(Duration::from_millis(950));
+    assert_eq!(arrivals.quiet_time(Duration::ZERO), base + Duration::from_millis(4 * 30), "a keepalive");
+    arrivals.on_repeated(Duration::from_millis(45));
+    assert!(arrivals.quiet_time(Duration::ZERO) > base + Duration::from_millis(4 * 30 + 200));
+    let mut late = Arrivals::default();
+    late.on_challenged(ms(40), NodeId(1));
+    late.on_answered(ms(42), NodeId(1));
+    assert!(
+        late.quiet_time(Duration::ZERO) > base + Duration::from_millis(4 * 2 + 200),
+        "the first INVITE was lost"
+    );
+    let mut flooded = Arrivals::default();
+    (0..1000).for_each(|node| flooded.on_challenged(ms(1), NodeId(node)));
+    flooded.on_answered(ms(9), NodeId(999));
+    assert!(!flooded.was_waiting(ms(9), HEARTBEAT), "without a round-trip time the sender waits");
 }
 
 /// The clock of a sender stands exactly for the part of a pause beyond a heartbeat, if the pause exceeds two.
