@@ -50,7 +50,7 @@ mod tests {
         let elsewhere = in_folder("nowhere".into(), inputs.contents());
         assert_eq!(elsewhere.read_text("a.edges").unwrap(), "first");
         let error = elsewhere.read("b.edges").expect_err("the file is absent");
-        assert!(error.starts_with("cannot read nowhere/b.edges: "), "{error}");
+        assert!(error.to_string().starts_with("cannot read nowhere/b.edges: "), "{error}");
     }
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
         std::fs::write(dir.path().join("a.edges"), b"1 2\n\xff\n").unwrap();
         let inputs = in_folder(dir.path().into(), InputContents::new());
         let error = inputs.read_text("a.edges").expect_err("0xff is no text");
-        assert!(error.ends_with("a.edges, line 2: the text is not UTF-8"), "{error}");
+        assert!(error.to_string().ends_with("a.edges, line 2: the text is not UTF-8"), "{error}");
         let error = read_limited(Path::new("/dev/zero"), 1 << 20).expect_err("the file has no end");
         assert!(error.to_string().contains("more than 1 MiB"), "{error}");
     }

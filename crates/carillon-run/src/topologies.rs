@@ -2,6 +2,7 @@
 //! all supported formats.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ pub use carillon_sim::graph::Topology;
 use carillon_sim::graph::generate::Domain;
 use carillon_sim::graph::import::{Findings, Format, Imported};
 
-use crate::scenario::{Inputs, ScenarioError};
+use crate::scenario::{InputError, Inputs, ScenarioError};
 use toml::Table;
 
 /// Name and content of every shipped file, sorted by name.
@@ -30,40 +31,78 @@ pub fn find(name: &str) -> Option<(&'static str, &'static str)> {
     file("edges").zip(file("roles"))
 }
 
+/// Why a topology cannot be opened. The caller can correct the name or the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenTopologyError {
+    /// The name is that of no file, shipped topology or generator.
+    #[error(
+        "\"{name}\" is neither a file (.edges, {extensions}), nor shipped (`carillon topology --list`), nor one of {generators}"
+    )]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// Extensions of the files that can be read.
+        extensions: String,
+        /// Names of the generators.
+        generators: String,
+    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A file has an error.
+    #[error("{}: {reason}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// The error, with its line.
+        reason: String,
+    },
+    /// The content has no known format.
+    #[error(
+        "{}: the content is none of GraphML, GML, BRITE, a Rocketfuel map and GT-ITM; a list of links with weights must end in .intra",
+        path.display()
+    )]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
 /// Opens a topology that is shipped, or a file. Links without a delay and without positions have `default_delay`.
-pub fn open(name: &str, inputs: &Inputs, default_delay: Duration) -> Result<Imported, String> {
+///
+/// # Errors
+/// There is none of this name, or a file cannot be read or has an error.
+pub fn open(name: &str, inputs: &Inputs, default_delay: Duration) -> Result<Imported, OpenTopologyError> {
     let of = |topology| Imported { topology, ..Imported::default() };
     if let Some((edges, roles)) = find(name) {
         let topology = Topology::parse(edges, roles);
-        return topology.map(of).map_err(|_| format!("\"{name}\" is broken as shipped"));
+        let reason = "it is broken as shipped".to_owned();
+        return topology.map(of).map_err(|_| OpenTopologyError::Invalid { path: name.into(), reason });
     }
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     let is_edges = extension == "edges";
     if !is_edges && !Format::extensions().any(|known| known.eq_ignore_ascii_case(extension)) {
         let extensions: Vec<String> = Format::extensions().map(|extension| format!(".{extension}")).collect();
-        return Err(format!(
-            "\"{name}\" is neither a file (.edges, {}), nor shipped (`carillon topology --list`), nor one of {}",
-            extensions.join(", "),
-            crate::scenario::GENERATORS.join(", ")
-        ));
+        return Err(OpenTopologyError::UnknownName {
+            name: name.to_owned(),
+            extensions: extensions.join(", "),
+            generators: crate::scenario::GENERATORS.join(", "),
+        });
     }
+    let invalid = |path, reason: String| OpenTopologyError::Invalid { path, reason };
     let (text, path) = (inputs.read_text(name)?, inputs.path(name));
     match Format::of(name, &text) {
-        Some(format) => {
-            format.parse(&text, default_delay).map_err(|error| format!("{}: {error}", path.display()))
-        }
+        Some(format) => format.parse(&text, default_delay).map_err(|error| invalid(path, error.to_string())),
         None if is_edges => {
             let roles_name = format!("{}.roles", name.strip_suffix(".edges").unwrap_or(name));
             let (roles, roles_path) = (inputs.read_text(&roles_name)?, inputs.path(&roles_name));
             Topology::parse(&text, &roles).map(of).map_err(|error| match error {
-                RolesOrEdges::Roles(error) => format!("{}: {error}", roles_path.display()),
-                RolesOrEdges::Edges(error) => format!("{}: {error}", path.display()),
+                RolesOrEdges::Roles(error) => invalid(roles_path, error.to_string()),
+                RolesOrEdges::Edges(error) => invalid(path, error.to_string()),
             })
         }
-        None => Err(format!(
-            "{}: the content is none of GraphML, GML, BRITE, a Rocketfuel map and GT-ITM; a list of links with weights must end in .intra",
-            path.display()
-        )),
+        None => Err(OpenTopologyError::UnknownFormat { path }),
     }
 }
 

@@ -5,16 +5,15 @@
 //! Ethernet, run by the clock (`medium`). A node is a thread that lives in its namespace, with its own
 //! sockets, driver, machine and application.
 
+mod error;
 mod medium;
 mod namespaces;
 mod node;
 mod shared;
 
-use std::fmt;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use carillon_core::{NodeId, Observer, TraceEvent};
 use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
@@ -25,34 +24,24 @@ use carillon_sim::LanConfig;
 use namespaces::Namespaces;
 use shared::Shared;
 
+pub use error::{Error, ErrorKind};
 pub use namespaces::Medium;
 
 /// Bytes that a frame adds to a datagram here: Ethernet, its check sequence, IPv4, UDP.
 const FRAME_OVERHEAD: u32 = 14 + 4 + 20 + 8;
 
-/// Why a run could not be made: one line that names its causes.
-pub struct Error(anyhow::Error);
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", self.0)
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({:#})", self.0)
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// Checks that this process may create a testbed; the error says why not.
+/// Checks that this process may create a testbed.
+///
+/// # Errors
+/// [`Error::NotPermitted`].
 pub fn permitted() -> Result<(), Error> {
-    namespaces::permitted().map_err(Error)
+    namespaces::permitted()
 }
 
 /// Runs a plan run by run until `stop` returns true; `progress` is called after each run.
+///
+/// # Errors
+/// That of the first run that fails; [`Error::kind`] says what to do.
 pub fn run_plan(
     plan: &Plan,
     medium: Medium,
@@ -67,38 +56,31 @@ pub fn run_plan(
     plan.runs.iter().map(run).collect()
 }
 
+fn thread() -> std::thread::Builder {
+    std::thread::Builder::new().name("carillon-testbed".to_owned())
+}
+
 /// Runs one run until it is over or `stop` returns true. Afterwards `observer` receives its events in order of time.
+///
+/// # Errors
+/// The scenario does not fit the testbed, the system refuses something, or the run did not complete or was stopped;
+/// [`Error::kind`] says what to do.
 pub fn run_one(
     run: &Run,
     medium: Medium,
     stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
 ) -> Result<RunResult, Error> {
-    run_watched(run, medium, stop, observer).map_err(Error)
-}
-
-fn thread() -> std::thread::Builder {
-    std::thread::Builder::new().name("carillon-testbed".to_owned())
-}
-
-fn run_watched(
-    run: &Run,
-    medium: Medium,
-    stop: &dyn Fn() -> bool,
-    observer: &mut dyn Observer,
-) -> anyhow::Result<RunResult> {
     let begin = Instant::now();
     let ScenarioNetwork::Lan(lan) = &run.scenario.network else {
-        anyhow::bail!("the testbed joins its nodes by one Ethernet: network.kind must be \"lan\"");
+        return Err(Error::Network);
     };
-    anyhow::ensure!(
-        lan.radio.is_none() || medium == Medium::Shared,
-        "only the shared medium of the testbed models a radio: give --medium shared, or network.kind = \"lan\""
-    );
-    anyhow::ensure!(
-        run.scenario.losses.is_empty() && lan.further_loss.is_empty(),
-        "the testbed has one loss section, with model = \"bernoulli\" and without receivers"
-    );
+    if lan.radio.is_some() && medium != Medium::Shared {
+        return Err(Error::Radio);
+    }
+    if !run.scenario.losses.is_empty() || !lan.further_loss.is_empty() {
+        return Err(Error::Losses);
+    }
     let mut workload = run.scenario.workload;
     if workload.by_payload {
         workload.message_bytes += FRAME_OVERHEAD.saturating_sub(lan.frame_overhead);
@@ -108,7 +90,7 @@ fn run_watched(
     let run = Run { scenario, ..run.clone() };
     let shared = Shared::new(&run.scenario, lan.loss, medium);
     let namespaces = Namespaces::create(shared.nodes, medium)?;
-    let done = std::thread::scope(|scope| -> anyhow::Result<bool> {
+    let done = std::thread::scope(|scope| -> Result<bool, Error> {
         let bus = (medium == Medium::Shared).then(|| {
             // A frame comes with all its headers but the check sequence.
             let config = LanConfig { frame_overhead: 4, ..lan.clone() };
@@ -131,10 +113,8 @@ fn run_watched(
         let mut outcome = Ok(done);
         for thread in nodes.into_iter().chain(bus) {
             let result = match thread {
-                Ok(thread) => {
-                    thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread of the testbed died")))
-                }
-                Err(error) => Err(anyhow::Error::from(error).context("cannot start a thread of the testbed")),
+                Ok(thread) => thread.join().unwrap_or(Err(Error::Internal("a thread of the testbed died"))),
+                Err(error) => Err(Error::doing("start a thread of the testbed")(error)),
             };
             outcome = outcome.and_then(|done| result.map(|()| done));
         }
@@ -142,7 +122,9 @@ fn run_watched(
     })?;
     // The namespaces are to go first.
     drop(namespaces);
-    anyhow::ensure!(!stop(), "interrupted");
+    if stop() {
+        return Err(Error::Interrupted);
+    }
     let mut events = shared.events.into_inner().unwrap_or_default();
     events.sort_by_key(|event| event.time);
     let mut recorder = Recorder::new(&run.scenario);
@@ -151,5 +133,5 @@ fn run_watched(
         observer.event(*time, *node, event);
     }
     let result = RunResult::new(&run, recorder, done, events.len() as u64, begin.elapsed());
-    result.context("on the testbed")
+    Ok(result?)
 }

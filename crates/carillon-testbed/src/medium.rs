@@ -5,12 +5,10 @@
 //! writes it to the interfaces that receive it. The difference from a simulated run is the jitter of clock and
 //! scheduler.
 
-use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use carillon_core::{Bytes, Dest, Event, GroupId, NodeId, Observer, Seeds, Time, TraceEvent, Transmit};
 use carillon_sim::{Arrival, LanConfig, Network as _};
 use nix::errno::Errno;
@@ -21,6 +19,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
+use crate::Error;
 use crate::namespaces::{Namespaces, node_of, port};
 use crate::shared::Shared;
 
@@ -30,7 +29,7 @@ pub fn carry(
     config: LanConfig,
     seeds: &Seeds,
     shared: &Shared,
-) -> anyhow::Result<()> {
+) -> Result<(), Error> {
     let opened = shared.end(open(namespaces, shared.nodes));
     shared.ready.wait();
     shared.ready.wait();
@@ -52,7 +51,7 @@ pub fn carry(
         let wait = lan.next_time().map_or(MAX_IDLE_WAIT, |(due, _)| due.since(now).min(MAX_IDLE_WAIT));
         match ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None) {
             Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => return Err(error).context("cannot wait for frames"),
+            Err(error) => return Err(Error::doing("wait for frames")(error)),
         }
         for (node, port) in ports.iter().enumerate() {
             if fds[node].any() != Some(true) {
@@ -121,9 +120,9 @@ fn classify(frame: &mut [u8]) -> Frame {
     }
 }
 
-fn open(namespaces: &Namespaces, nodes: usize) -> anyhow::Result<Vec<OwnedFd>> {
+fn open(namespaces: &Namespaces, nodes: usize) -> Result<Vec<OwnedFd>, Error> {
     namespaces.enter_middle()?;
-    let interfaces = nix::ifaddrs::getifaddrs().context("cannot list interfaces")?;
+    let interfaces = nix::ifaddrs::getifaddrs().map_err(Error::doing("list interfaces"))?;
     let links: Vec<(String, LinkAddr)> = interfaces
         .filter_map(|interface| {
             let link = *interface.address?.as_link_addr()?;
@@ -134,33 +133,33 @@ fn open(namespaces: &Namespaces, nodes: usize) -> anyhow::Result<Vec<OwnedFd>> {
         .map(|node| {
             let name = port(node);
             let link = links.iter().find(|(link, _)| *link == name).map(|(_, link)| link);
-            let link = link.with_context(|| format!("{name} is not there"))?;
+            let link = link.ok_or(Error::Internal("an interface of the testbed is missing"))?;
             let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
             let fd = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
-                .context("cannot open a packet socket")?;
-            bind(fd.as_raw_fd(), link).with_context(|| format!("cannot listen to {name}"))?;
+                .map_err(Error::doing("open a packet socket"))?;
+            bind(fd.as_raw_fd(), link).map_err(Error::doing(format!("listen to {name}")))?;
             // A node sends its whole window at once. Queueing belongs to the model, so no frame may be lost before
             // it.
             setsockopt(&fd, sockopt::RcvBufForce, &RECEIVE_BUFFER_BYTES)
-                .with_context(|| format!("cannot set the buffer of {name}"))?;
+                .map_err(Error::doing(format!("set the buffer of {name}")))?;
             Ok(fd)
         })
         .collect()
 }
 
-fn read(port: &OwnedFd, buf: &mut [u8]) -> anyhow::Result<Option<usize>> {
+fn read(port: &OwnedFd, buf: &mut [u8]) -> Result<Option<usize>, Error> {
     match recv(port.as_raw_fd(), buf, MsgFlags::empty()) {
         Ok(len) => Ok(Some(len)),
         Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => Ok(None),
-        Err(error) => Err(io::Error::from(error)).context("cannot read a frame"),
+        Err(error) => Err(Error::doing("read a frame")(error)),
     }
 }
 
-fn write(port: &OwnedFd, frame: &[u8]) -> anyhow::Result<()> {
+fn write(port: &OwnedFd, frame: &[u8]) -> Result<(), Error> {
     match send(port.as_raw_fd(), frame, MsgFlags::empty()) {
         // A full queue loses a frame, as an interface does.
         Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR | Errno::ENETDOWN) => Ok(()),
-        Err(error) => Err(io::Error::from(error)).context("cannot write a frame"),
+        Err(error) => Err(Error::doing("write a frame")(error)),
     }
 }
 

@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anyhow::{Context as _, bail, ensure};
 use nix::sched::{CloneFlags, setns};
+
+use crate::Error;
 
 /// Medium between the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,17 +41,19 @@ static CREATED_TESTBEDS: AtomicU64 = AtomicU64::new(0);
 impl Namespaces {
     /// Makes a namespace for each node and wires it to the middle; joins them by a bridge if the
     /// medium is one.
-    pub fn create(nodes: usize, medium: Medium) -> anyhow::Result<Self> {
-        ensure!(nodes <= MAX_NODES, "a testbed has at most {MAX_NODES} nodes, and this scenario has {nodes}");
+    pub fn create(nodes: usize, medium: Medium) -> Result<Self, Error> {
+        if nodes > MAX_NODES {
+            return Err(Error::TooManyNodes { nodes, max: MAX_NODES });
+        }
         permitted()?;
         // A process may have several testbeds at a time.
         let number = CREATED_TESTBEDS.fetch_add(1, Ordering::Relaxed);
         let namespaces = Namespaces { prefix: format!("carillon-{}-{number}", std::process::id()), nodes };
-        namespaces.build(medium).context("cannot set up the testbed")?;
+        namespaces.build(medium)?;
         Ok(namespaces)
     }
 
-    fn build(&self, medium: Medium) -> anyhow::Result<()> {
+    fn build(&self, medium: Medium) -> Result<(), Error> {
         let middle = self.middle();
         let mut all = format!("netns add {middle}\n");
         for node in 0..self.nodes {
@@ -81,12 +84,12 @@ impl Namespaces {
     }
 
     /// Moves the calling thread into the namespace of a node.
-    pub fn enter(&self, node: usize) -> anyhow::Result<()> {
+    pub fn enter(&self, node: usize) -> Result<(), Error> {
         enter(&self.name(node))
     }
 
     /// Moves the calling thread into the middle, where the other ends of all wires are.
-    pub fn enter_middle(&self) -> anyhow::Result<()> {
+    pub fn enter_middle(&self) -> Result<(), Error> {
         enter(&self.middle())
     }
 
@@ -100,11 +103,9 @@ impl Namespaces {
 }
 
 /// Checks that this process may create namespaces.
-pub fn permitted() -> anyhow::Result<()> {
+pub fn permitted() -> Result<(), Error> {
     if !nix::unistd::geteuid().is_root() {
-        bail!(
-            "a testbed makes network namespaces, which needs root; without it, try the protocol on loopback: carillon send and carillon recv"
-        );
+        return Err(Error::NotPermitted);
     }
     Ok(())
 }
@@ -139,14 +140,14 @@ pub fn node_of(address: Ipv4Addr) -> Option<usize> {
     ([a, b] == NETWORK).then(|| usize::from(number).checked_sub(1)).flatten()
 }
 
-fn enter(name: &str) -> anyhow::Result<()> {
+fn enter(name: &str) -> Result<(), Error> {
     let path = format!("/run/netns/{name}");
-    let file = File::open(&path).with_context(|| format!("cannot open {path}"))?;
-    setns(file, CloneFlags::CLONE_NEWNET).with_context(|| format!("cannot enter {path}"))
+    let file = File::open(&path).map_err(Error::doing(format!("open {path}")))?;
+    setns(file, CloneFlags::CLONE_NEWNET).map_err(Error::doing(format!("enter {path}")))
 }
 
 /// Gives commands to ip(8), in a namespace.
-fn ip(namespace: Option<&str>, commands: &str) -> anyhow::Result<()> {
+fn ip(namespace: Option<&str>, commands: &str) -> Result<(), Error> {
     let mut command = Command::new("ip");
     if let Some(namespace) = namespace {
         command.args(["-n", namespace]);
@@ -156,10 +157,14 @@ fn ip(namespace: Option<&str>, commands: &str) -> anyhow::Result<()> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().context("cannot run ip, of the package iproute2")?;
-    child.stdin.take().context("ip takes no input")?.write_all(commands.as_bytes())?;
-    let output = child.wait_with_output()?;
-    ensure!(output.status.success(), "ip: {}", String::from_utf8_lossy(&output.stderr).trim());
+    let mut child = command.spawn().map_err(Error::doing("run ip, of the package iproute2"))?;
+    let mut input = child.stdin.take().ok_or(Error::Internal("ip takes no input"))?;
+    input.write_all(commands.as_bytes()).map_err(Error::doing("give commands to ip"))?;
+    drop(input);
+    let output = child.wait_with_output().map_err(Error::doing("wait for ip"))?;
+    if !output.status.success() {
+        return Err(Error::Ip(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
     Ok(())
 }
 

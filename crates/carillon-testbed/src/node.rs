@@ -3,21 +3,24 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use carillon_core::{Application, Event, HeaderBytes, NodeId, Notice, Observer, Time, TraceEvent};
 use carillon_lab::plan::Run;
 use carillon_lab::run::{Numbering, build_node, payload_bytes};
 use carillon_net::{Driver, Endpoint, EndpointConfig, swapped};
 use carillon_sim::applications::Sink;
 
+use crate::Error;
 use crate::namespaces::{INTERFACE, Namespaces};
 use crate::shared::Shared;
 
 /// The group and port of every run: namespaces share nothing.
 const GROUP: ([u8; 4], u16) = ([239, 255, 77, 77], 7777);
 
+/// Another node of the testbed has failed, and its error is reported.
+const OTHER_FAILED: Error = Error::Internal("another node failed");
+
 /// Runs the node until the run is over.
-pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> anyhow::Result<()> {
+pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> Result<(), Error> {
     let opened = shared.end(open(node, run, namespaces, shared));
     shared.ready.wait();
     let prepared = shared.end(opened.and_then(|endpoint| prepare(node, run, endpoint, shared)));
@@ -48,7 +51,7 @@ pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -
     Ok(())
 }
 
-fn open(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> anyhow::Result<Endpoint> {
+fn open(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> Result<Endpoint, Error> {
     namespaces.enter(node.index())?;
     let mut endpoint = Endpoint::open(EndpointConfig {
         interface: Some(INTERFACE.to_owned()),
@@ -63,18 +66,18 @@ fn open(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> an
     }
     // Without segmentation offload, so that each datagram is a frame of its own on the medium.
     endpoint.set_segmentation(false);
-    let mut addresses = shared.addresses.lock().ok().context("another node failed")?;
+    let mut addresses = shared.addresses.lock().map_err(|_| OTHER_FAILED)?;
     addresses[node.index()] = Some(endpoint.local_addr());
     Ok(endpoint)
 }
 
 type Parts = (Endpoint, Box<dyn carillon_core::Machine>, Box<dyn Application>);
 
-fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> anyhow::Result<Parts> {
-    let addresses = shared.addresses.lock().ok().context("another node failed")?.clone();
+fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> Result<Parts, Error> {
+    let addresses = shared.addresses.lock().map_err(|_| OTHER_FAILED)?.clone();
     for peer in (1..addresses.len() as u32).map(|number| swapped(node, NodeId(number))) {
-        let address = addresses[peer.index()].context("another node is not open")?;
-        endpoint.keep_peer(Time::ZERO, address).context("the table of peers is full")?;
+        let address = addresses[peer.index()].ok_or(Error::Internal("another node is not open"))?;
+        endpoint.keep_peer(Time::ZERO, address).ok_or(Error::Internal("the table of peers is full"))?;
     }
     let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
     let header = (run.scenario.protocol.packets.header_bytes)(&run.scenario.config);

@@ -8,6 +8,7 @@ use carillon_core::{HelperTable, NodeId, Probability, TraceEvent};
 use carillon_lab::run::{SettledCount, is_over};
 use carillon_lab::scenario::Scenario;
 
+use crate::Error;
 use crate::namespaces::Medium;
 
 /// State shared by the threads of a run.
@@ -126,7 +127,7 @@ impl Shared {
     }
 
     /// Passes on the result of a thread of the run; a failure ends the run.
-    pub fn end<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+    pub fn end<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_err() {
             self.broken.store(true, Ordering::Relaxed);
         }

@@ -159,8 +159,8 @@ pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{
-    Arrived, Exclude, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks, Trust,
-    VerifyingKey,
+    Arrived, Exclude, ExcludeError, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks,
+    Trust, VerifyingKey,
 };
 pub use follow::{Follower, NetworkChange};
 pub use handle::{Blocking, Events, Handle};

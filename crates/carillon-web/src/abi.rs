@@ -49,7 +49,7 @@ pub unsafe extern "C" fn carillon_call(operation: u32, ptr: *const u8, len: usiz
     let answer = Operation::of(operation).and_then(|operation| call(operation, request));
     let (status, bytes) = match answer {
         Ok(bytes) => (0_u32, bytes),
-        Err(error) => (1, error.into_bytes()),
+        Err(error) => (1, error.to_string().into_bytes()),
     };
     let Ok(length) = u32::try_from(bytes.len()) else { return std::ptr::null_mut() };
     let answer = carillon_alloc(ANSWER_HEADER_BYTES + bytes.len());

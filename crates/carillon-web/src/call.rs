@@ -7,6 +7,7 @@ use carillon_run::scenario::ScenarioFile;
 use carillon_run::trace::recording::{Description, RecordedMetric};
 use carillon_run::trace::{JsonLines, Recording};
 
+use crate::error::{CallError, MAX_NODES_AND_LINKS};
 use crate::limit::{EventLimit, StepLimit};
 use crate::protocols;
 use crate::request::RunRequest;
@@ -26,21 +27,27 @@ pub enum Operation {
 
 impl Operation {
     /// Operation of this number.
-    pub fn of(number: u32) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// [`CallError::Operation`].
+    pub fn of(number: u32) -> Result<Self, CallError> {
         match number {
             0 => Ok(Operation::Protocols),
             1 => Ok(Operation::Run),
             2 => Ok(Operation::Trace),
             3 => Ok(Operation::Version),
-            _ => Err(format!("there is no operation {number}: give 0 to 3")),
+            _ => Err(CallError::Operation(number)),
         }
     }
 }
 
 /// Carries out an operation. Only runs have a request, in JSON.
-pub fn call(operation: Operation, request: &[u8]) -> Result<Vec<u8>, String> {
+///
+/// # Errors
+/// The request or its scenario is invalid, the network is too large, or the run has no result.
+pub fn call(operation: Operation, request: &[u8]) -> Result<Vec<u8>, CallError> {
     match operation {
-        Operation::Protocols => serde_json::to_vec(&protocols::all()).map_err(|error| error.to_string()),
+        Operation::Protocols => Ok(serde_json::to_vec(&protocols::all())?),
         Operation::Run => record(&RunRequest::parse(request)?),
         Operation::Trace => trace(&RunRequest::parse(request)?),
         Operation::Version => Ok(env!("CARGO_PKG_VERSION").into()),
@@ -48,7 +55,7 @@ pub fn call(operation: Operation, request: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// Recording of a run.
-fn record(request: &RunRequest) -> Result<Vec<u8>, String> {
+fn record(request: &RunRequest) -> Result<Vec<u8>, CallError> {
     let file = request.file()?;
     let run = first_run(&file)?;
     let limit = usize::try_from(request.max_events).unwrap_or(usize::MAX);
@@ -68,38 +75,32 @@ fn record(request: &RunRequest) -> Result<Vec<u8>, String> {
 }
 
 /// Trace of a run in JSON.
-fn trace(request: &RunRequest) -> Result<Vec<u8>, String> {
+fn trace(request: &RunRequest) -> Result<Vec<u8>, CallError> {
     let run = first_run(&request.file()?)?;
     let mut bytes = Vec::new();
     let mut trace = JsonLines::new(&mut bytes).naming_frames(run.scenario.protocol.packets.format);
     observe(&run, request.max_events, &mut trace)?;
-    trace.finish().map_err(|error| error.to_string())?;
+    trace.finish()?;
     Ok(bytes)
 }
 
 /// The first run of a scenario, if its network is not too large for a page.
-fn first_run(file: &ScenarioFile) -> Result<Run, String> {
-    let run = Run::first(file).map_err(|error| error.to_string())?;
+fn first_run(file: &ScenarioFile) -> Result<Run, CallError> {
+    let run = Run::first(file)?;
     let (nodes, links) = match run.scenario.network.graph() {
         Some(graph) => (graph.topology.nodes(), graph.topology.links().len()),
         None => (run.scenario.stations(), 0),
     };
     if nodes + links > MAX_NODES_AND_LINKS {
-        return Err(format!(
-            "the network has {nodes} nodes and {links} links, and the page simulates at most {MAX_NODES_AND_LINKS} of both: \
-             make it smaller, or use `carillon run`"
-        ));
+        return Err(CallError::TooLarge { nodes, links });
     }
     Ok(run)
 }
 
-/// Maximum number of nodes and links of a run, which a browser still builds within seconds.
-const MAX_NODES_AND_LINKS: usize = 60_000;
-
 /// Simulates a run up to its limits. `None` if a limit cut it off.
-fn observe(run: &Run, max_events: u64, observer: &mut dyn Observer) -> Result<Option<RunResult>, String> {
+fn observe(run: &Run, max_events: u64, observer: &mut dyn Observer) -> Result<Option<RunResult>, CallError> {
     let mut limited = EventLimit::new(observer, max_events);
-    let result = simulate(run, &mut limited, &mut StepLimit::default()).map_err(|error| error.to_string())?;
+    let result = simulate(run, &mut limited, &mut StepLimit::default())?;
     Ok(result.filter(|_| !limited.is_exceeded()))
 }
 
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_key_and_the_file() {
-        let error = |request: &[u8]| call(Operation::Trace, request).expect_err("the request is wrong");
+        let error = |request: &[u8]| call(Operation::Trace, request).expect_err("it is wrong").to_string();
         let unknown = request(", \"set\": {\"group.receivers\": \"-1\"}");
         assert!(error(&unknown).contains("`group.receivers`"), "{}", error(&unknown));
         assert!(error(&request(", \"sed\": 1")).contains("unknown field `sed`"));
@@ -169,7 +170,7 @@ mod tests {
         assert!(error(graph.as_bytes()).contains("mine.edges"), "{}", error(graph.as_bytes()));
         let large = error(&request(", \"set\": {\"group.receivers\": \"200000\"}"));
         assert!(large.starts_with("the network has 200001 nodes and 0 links"), "{large}");
-        assert_eq!(Operation::of(9).unwrap_err(), "there is no operation 9: give 0 to 3");
+        assert_eq!(Operation::of(9).unwrap_err().to_string(), "there is no operation 9: give 0 to 3");
     }
 
     #[test]

@@ -6,8 +6,10 @@
 
 pub mod abi;
 mod call;
+mod error;
 mod limit;
 mod protocols;
 mod request;
 
 pub use call::{Operation, call};
+pub use error::CallError;

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use carillon_run::scenario::{Inputs, ScenarioFile};
 use serde::Deserialize;
 
+use crate::error::CallError;
+
 /// Request for a run.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,22 +29,22 @@ pub struct RunRequest {
 
 impl RunRequest {
     /// Reads a request.
-    pub fn parse(request: &[u8]) -> Result<Self, String> {
-        serde_json::from_slice(request).map_err(|error| format!("the request is invalid: {error}"))
+    pub fn parse(request: &[u8]) -> Result<Self, CallError> {
+        serde_json::from_slice(request).map_err(CallError::Request)
     }
 
     /// Scenario with everything set.
-    pub fn file(&self) -> Result<ScenarioFile, String> {
+    pub fn file(&self) -> Result<ScenarioFile, CallError> {
         let contents = self.files.iter().map(|(name, text)| (name.clone(), text.as_bytes().into()));
         let settings: Vec<(&str, &str)> =
             self.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
         let inputs = Inputs::given(contents.collect());
         let file = ScenarioFile::parse_set("scenario", &self.scenario, &settings, inputs);
-        file.and_then(|file| match self.seed.filter(|seed| *seed != file.seed()) {
+        let file = file.and_then(|file| match self.seed.filter(|seed| *seed != file.seed()) {
             Some(seed) => file.with("run.seed", &seed.to_string()),
             None => Ok(file),
-        })
-        .map_err(|error| error.to_string())
+        });
+        Ok(file?)
     }
 }
 

@@ -465,15 +465,23 @@ impl Slow {
     }
 }
 
-impl FromStr for Slow {
-    type Err = String;
+/// A text that is none of those that a setting takes. The caller can change the setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected}")]
+pub struct UnknownWord {
+    /// Texts that the setting takes.
+    pub expected: &'static str,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Slow {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "wait" => Ok(Slow::Wait),
             "lane" => Ok(Slow::Lane),
             "drop" => Ok(Slow::Drop),
-            _ => Err("expected wait, lane or drop".to_owned()),
+            _ => Err(UnknownWord { expected: "wait, lane or drop" }),
         }
     }
 }

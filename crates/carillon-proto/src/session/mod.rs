@@ -35,6 +35,7 @@ pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
     DEFAULT_SILENCE, EarlierSessions, Gather, GatherLimits, HelperOptions, HelperSelection, JobConfig,
     MAX_ATTACHED, NetworkProperties, ReceiverOrigin, ReceiverSessionConfig, SenderSessionConfig, Slow,
+    UnknownWord,
 };
 pub use demands::Demand;
 pub use job::{DoneJobs, JobId};

@@ -14,6 +14,28 @@ pub type InputContents = BTreeMap<String, Arc<[u8]>>;
 /// Function of the host that reads a file, or says why it cannot.
 pub type ReadInput = fn(&Path) -> Result<Vec<u8>, String>;
 
+/// Why a file that a scenario names cannot be used. The caller can correct the name or the file, and retry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// The host cannot read the file.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The host's reason.
+        reason: String,
+    },
+    /// The file is not text.
+    #[error("{}, line {line}: the text is not UTF-8", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
+        /// First line that is not UTF-8, from 1.
+        line: usize,
+    },
+}
+
 /// Files that a scenario names. Clones share what was read.
 #[derive(Clone, Debug)]
 pub struct Inputs {
@@ -39,26 +61,31 @@ impl Inputs {
         self.dir.join(name)
     }
 
-    /// Returns the content of a file, or an error with its path.
-    pub fn read(&self, name: &str) -> Result<Arc<[u8]>, String> {
+    /// Returns the content of a file.
+    ///
+    /// # Errors
+    /// The host cannot read the file.
+    pub fn read(&self, name: &str) -> Result<Arc<[u8]>, InputError> {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(content) = contents.get(name) {
             return Ok(content.clone());
         }
         let path = self.path(name);
-        let content =
-            (self.read)(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let content = (self.read)(&path).map_err(|reason| InputError::Unreadable { path, reason })?;
         let content: Arc<[u8]> = content.into();
         contents.insert(name.to_owned(), content.clone());
         Ok(content)
     }
 
-    /// Returns the content of a text file, or an error with its path and the place that is not UTF-8.
-    pub fn read_text(&self, name: &str) -> Result<String, String> {
+    /// Returns the content of a text file.
+    ///
+    /// # Errors
+    /// The host cannot read the file, or the file is not UTF-8.
+    pub fn read_text(&self, name: &str) -> Result<String, InputError> {
         let content = self.read(name)?;
         let text = std::str::from_utf8(&content).map_err(|error| {
             let line = content[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-            format!("{}, line {line}: the text is not UTF-8", self.path(name).display())
+            InputError::NotText { path: self.path(name), line }
         })?;
         Ok(text.to_owned())
     }
@@ -85,8 +112,8 @@ mod tests {
         let inputs = Inputs::given(contents);
         assert_eq!(&inputs.read("a.edges").unwrap()[..], b"1 2\n\xff\n");
         let error = inputs.read_text("a.edges").expect_err("0xff is no text");
-        assert_eq!(error, "a.edges, line 2: the text is not UTF-8");
+        assert_eq!(error.to_string(), "a.edges, line 2: the text is not UTF-8");
         let error = inputs.read("b.edges").expect_err("the file is absent");
-        assert_eq!(error, "cannot read b.edges: no content is given for this file");
+        assert_eq!(error.to_string(), "cannot read b.edges: no content is given for this file");
     }
 }

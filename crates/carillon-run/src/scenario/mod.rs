@@ -27,7 +27,7 @@ use toml::Table;
 pub use error::ScenarioError;
 pub use failures::Outages;
 pub use file::ScenarioFile;
-pub use inputs::{InputContents, Inputs, ReadInput};
+pub use inputs::{InputContents, InputError, Inputs, ReadInput};
 pub use loss::register_loss;
 pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetwork, ScenarioNetwork};
 pub use precision::Precision;

@@ -79,7 +79,9 @@ pub(super) fn topology(
     let link_delay = network.link_delay.map_or(DEFAULT_LINK_DELAY, |span| span.at(network.rate()));
     let file = match GENERATORS.contains(&name) {
         true => None,
-        false => Some(files::open(name, inputs, link_delay).map_err(|what| ("network.topology", what))?),
+        false => Some(
+            files::open(name, inputs, link_delay).map_err(|error| ("network.topology", error.to_string()))?,
+        ),
     };
     let without_hosts = file.as_ref().is_some_and(|file| file.topology.has_no_hosts());
     refuse_foreign_keys(name, table, without_hosts)?;
@@ -236,7 +238,8 @@ pub(crate) fn routers(
     };
     let delay = network.link_delay.map_or(DEFAULT_LINK_DELAY, |span| span.at(network.rate()));
     let of_key = |what: String| ScenarioError::new(origin, what);
-    let Imported { topology, domains, findings } = files::open(name, inputs, delay).map_err(of_key)?;
+    let Imported { topology, domains, findings } =
+        files::open(name, inputs, delay).map_err(|error| of_key(error.to_string()))?;
     if !topology.has_no_hosts() {
         return Ok(None);
     }

@@ -67,7 +67,7 @@ pub use finish::{Arrived, Finish};
 pub use incoming::Incoming;
 pub use intake::Sink;
 pub use live::{Live, Messages};
-pub use manifest::{Exclude, Manifest, Selection, Symlinks, split_names};
+pub use manifest::{Exclude, ExcludeError, Manifest, Selection, Symlinks, split_names};
 pub use names::{needs_escape, shown, shown_name, shown_path};
 pub use outgoing::{Outgoing, needed_payload};
 pub use output::Output;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use carillon_proto::session::UnknownWord;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::LocalError;
@@ -103,11 +104,11 @@ impl fmt::Display for VerifyingKey {
 }
 
 impl FromStr for VerifyingKey {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let bytes = BASE64.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
-        bytes.map(VerifyingKey).ok_or_else(|| "expected the 32 bytes of a public key in base64".to_owned())
+        bytes.map(VerifyingKey).ok_or(UnknownWord { expected: "the 32 bytes of a public key in base64" })
     }
 }
 

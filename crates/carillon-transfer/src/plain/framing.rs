@@ -25,6 +25,7 @@ use std::str::FromStr;
 
 use carillon_core::{Bytes, PlainContents};
 use carillon_proto::plain::StreamPiece;
+use carillon_proto::session::UnknownWord;
 
 /// Framing of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,13 +38,13 @@ pub enum Framing {
 }
 
 impl FromStr for Framing {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "none" => Ok(Framing::None),
             "zeromq" => Ok(Framing::ZeroMq),
-            _ => Err("expected none or zeromq".to_owned()),
+            _ => Err(UnknownWord { expected: "none or zeromq" }),
         }
     }
 }

@@ -301,7 +301,8 @@ impl Args {
         if self.rename.is_some() && self.paths.len() > 1 {
             bail!("--as names one file, but {} paths were given", self.paths.len());
         }
-        let exclude = Exclude::new(&self.exclude).map_err(|error| anyhow!("--exclude: {}", shown(&error)))?;
+        let exclude = Exclude::new(&self.exclude)
+            .map_err(|error| anyhow!("--exclude: {}", shown(&error.to_string())))?;
         let names = self.files_from.as_deref().map(read_names).transpose()?;
         if let Some(device) = &self.device {
             check_source(device)?;

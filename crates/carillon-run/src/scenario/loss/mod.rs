@@ -292,7 +292,7 @@ impl<'a> Section<'a> {
             return Err(self.bad("file", what.into()));
         };
         let inputs = &self.scenario.inputs;
-        let content = inputs.read(name).map_err(|what| self.bad("file", what))?;
+        let content = inputs.read(name).map_err(|error| self.bad("file", error.to_string()))?;
         let file = LossFile::parse(&content)
             .map_err(|error| self.bad("file", format!("{}: {error}", inputs.path(name).display())))?;
         if file.columns != receivers {

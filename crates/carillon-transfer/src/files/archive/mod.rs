@@ -19,6 +19,8 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+use carillon_proto::session::UnknownWord;
+
 pub use loss::Loss;
 pub(super) use loss::Losses;
 pub(super) use table::Received;
@@ -38,13 +40,13 @@ pub enum Accepted {
 }
 
 impl FromStr for Accepted {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "ordinary" => Ok(Accepted::Ordinary),
             "privileged" => Ok(Accepted::Privileged),
-            _ => Err("expected ordinary or privileged".to_owned()),
+            _ => Err(UnknownWord { expected: "ordinary or privileged" }),
         }
     }
 }

@@ -11,6 +11,23 @@ use fast_glob::{glob_match, validate};
 #[derive(Clone, Debug, Default)]
 pub struct Exclude(Vec<Pattern>);
 
+/// Why patterns cannot be used. The caller can change them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExcludeError {
+    /// There are too many patterns, or they are too long together.
+    #[error("at most {} patterns with {} bytes are possible", Exclude::MAX_PATTERNS, Exclude::MAX_BYTES)]
+    TooMany,
+    /// A pattern is invalid.
+    #[error("the pattern \"{pattern}\" is invalid: {reason}")]
+    Invalid {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
 #[derive(Clone, Debug)]
 struct Pattern {
     /// Pattern as it was given.
@@ -29,18 +46,20 @@ impl Exclude {
     /// Parses patterns, in order.
     ///
     /// # Errors
-    /// A pattern is invalid or too long, or there are too many; the text says which one.
-    pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Result<Exclude, String> {
+    /// A pattern is invalid, or there are too many.
+    pub fn new(patterns: impl IntoIterator<Item = impl Into<String>>) -> Result<Exclude, ExcludeError> {
         let (mut parsed, mut bytes) = (Vec::new(), 0);
         for text in patterns {
             let text = text.into();
             bytes += text.len();
             if parsed.len() >= Exclude::MAX_PATTERNS || bytes > Exclude::MAX_BYTES {
-                let (count, bytes) = (Exclude::MAX_PATTERNS, Exclude::MAX_BYTES);
-                return Err(format!("at most {count} patterns with {bytes} bytes are possible"));
+                return Err(ExcludeError::TooMany);
             }
             let pattern = Pattern::new(&text);
-            parsed.push(pattern.map_err(|error| format!("the pattern \"{text}\" is invalid: {error}"))?);
+            parsed.push(
+                pattern
+                    .map_err(|reason| ExcludeError::Invalid { pattern: text, reason: reason.to_string() })?,
+            );
         }
         Ok(Exclude(parsed))
     }

@@ -17,6 +17,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
+use carillon_proto::session::UnknownWord;
 use carillon_wire::file::{ResumePoint, TransferId};
 
 use super::contents::Stamp;
@@ -28,7 +29,7 @@ use super::skipped::{SkipReason, Skipped};
 use super::stdin::{Input, read_lines};
 use crate::LocalError;
 
-pub use exclude::Exclude;
+pub use exclude::{Exclude, ExcludeError};
 pub use named::split_names;
 
 /// The entries of a transfer, in sending order.
@@ -116,14 +117,14 @@ pub enum Symlinks {
 }
 
 impl FromStr for Symlinks {
-    type Err = String;
+    type Err = UnknownWord;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
         match text {
             "follow" => Ok(Symlinks::Follow),
             "keep" => Ok(Symlinks::Keep),
             "skip" => Ok(Symlinks::Skip),
-            _ => Err("expected follow, keep or skip".to_owned()),
+            _ => Err(UnknownWord { expected: "follow, keep or skip" }),
         }
     }
 }

@@ -121,7 +121,8 @@ impl Deletion {
         lookup: &mut Lookup,
         specials: &[&[u8]],
     ) -> Result<(), Problem> {
-        let exclude = Exclude::new(std::mem::take(&mut self.patterns)).map_err(|text| refused(&text))?;
+        let exclude =
+            Exclude::new(std::mem::take(&mut self.patterns)).map_err(|error| refused(&error.to_string()))?;
         self.plan = Some(plan(entries, lookup, specials, &exclude)?);
         Ok(())
     }
