@@ -465,7 +465,7 @@ impl Slow {
     }
 }
 
-/// A text that is none of those that a setting takes. The caller can change the setting.
+/// A text that a setting does not take. The caller can change the setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {expected}")]
 pub struct UnknownWord {
@@ -533,8 +533,9 @@ pub enum Gather {
     Silent(Duration),
     /// This time has passed since the first receiver joined.
     Settle(Duration),
-    /// As `Settle`, or sooner: the receivers that were there before the sender have joined, and none has asked to join
-    /// for a quiet time. Only if a catch-up session ([`JobConfig::further`]) serves receivers that are late.
+    /// The condition of `Settle`, or an earlier one: the receivers that were there before the sender have joined, and
+    /// none has asked to join for a quiet time. The earlier one holds only if a catch-up session
+    /// ([`JobConfig::further`]) serves late receivers.
     Quiet(Duration),
     /// Condition of a catch-up session: all awaited receivers have joined, or a time has passed since the first did.
     Again {

@@ -8,8 +8,8 @@
 //! The quiet time covers nine invitations and several round trips. The round-trip time is that of a CHALLENGE and the
 //! JOIN that answers it. A lost CHALLENGE makes the measurement longer, and so does a lost answer. Other signs of loss
 //! are a first JOIN that comes too late for an answer to the first invitation, and a JOIN that a node repeats after
-//! the answer should have arrived. After any such sign the quiet time is longer. A quarter of the time that the data take is a lower bound, because a receiver that misses
-//! the start costs the data once more.
+//! the answer should have arrived. After any such sign the quiet time is longer. A quarter of the time that the data
+//! take is a lower bound, because a receiver that misses the start costs the data once more.
 
 use std::collections::BTreeMap;
 
