@@ -39,7 +39,7 @@ pub enum Error {
     System {
         /// The step, as the rest of a sentence that begins with "cannot".
         doing: String,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// `ip` refused its commands; the text is its message.

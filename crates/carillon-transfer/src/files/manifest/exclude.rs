@@ -23,7 +23,7 @@ pub enum ExcludeError {
     Invalid {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// Reason why it is invalid.
         reason: String,
     },
 }
