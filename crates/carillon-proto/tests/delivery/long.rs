@@ -61,7 +61,7 @@ fn compare(
     receivers: usize,
     bytes: usize,
 ) -> Result<(), String> {
-    let deliver = |bytes: usize| -> Result<Outcome, String> {
+    let deliver = |bytes: usize, seed: u64| -> Result<Outcome, String> {
         let delay = Duration::from_millis(10);
         let cell = Cell {
             protocol,
@@ -69,7 +69,7 @@ fn compare(
             receivers,
             delay,
             bytes,
-            seed: 1,
+            seed,
             settings: Vec::new(),
             rate: None,
             fault: Fault::None,
@@ -82,15 +82,18 @@ fn compare(
         if is_complete { Ok(outcome) } else { Err(format!("{}\n{outcome:#?}", line(&cell, &outcome, false))) }
     };
     let share = |outcome: &Outcome| outcome.sent as f64 / (outcome.messages * 1472) as f64;
-    let short = deliver(SHORT_FILE_BYTES)?;
+    // A short file has few messages, so that chance makes one cheap. The most expensive of three is the reference.
+    let short = deliver(SHORT_FILE_BYTES, 1)?;
+    let others = [deliver(SHORT_FILE_BYTES, 2)?, deliver(SHORT_FILE_BYTES, 3)?];
+    let short_share = others.iter().map(share).fold(share(&short), f64::max);
     // A stop-and-wait sender gets a file that fits the time limit.
     let bytes = bytes
         .min((SHORT_FILE_BYTES as f64 * MAX_VIRTUAL_TIME.div_duration_f64(short.time)) as usize)
         .max(2 * SHORT_FILE_BYTES);
-    let long = deliver(bytes)?;
+    let long = deliver(bytes, 1)?;
     let (max_time, max_share) = (
         FIXED_TIME_ALLOWANCE + 3 * short.time.mul_f64(bytes as f64 / SHORT_FILE_BYTES as f64),
-        1.25 * share(&short) + 0.1,
+        1.25 * short_share + 0.1,
     );
     if long.time > max_time || share(&long) > max_share {
         return Err(format!(
@@ -100,7 +103,7 @@ fn compare(
             long.time,
             share(&long),
             short.time,
-            share(&short),
+            short_share,
         ));
     }
     Ok(())
