@@ -156,7 +156,7 @@ mod tally;
 
 pub use carillon_net::{Dscp, Key, KeyError, KeyFile, Path, SubscriptionState, Waker};
 pub use end::End;
-pub use error::{Error, LocalError};
+pub use error::{Error, ErrorKind, LocalError, LocalErrorKind};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{
     Arrived, Exclude, ExcludeError, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks,

@@ -112,7 +112,7 @@ impl Outgoing<'_> {
             match self.feed.take(&mut self.ready) {
                 Ok(Found::Some) => {}
                 Ok(Found::NotYet | Found::End) => break,
-                Err(error) => return Err(LocalError(error.into()).into()),
+                Err(error) => return Err(LocalError::from(error).into()),
             }
         }
         Ok(())
@@ -185,7 +185,7 @@ impl Incoming {
                     return Ok(self
                         .trouble
                         .take()
-                        .map_or(Ok(report), |error| Err(LocalError(error.into()).into())));
+                        .map_or(Ok(report), |error| Err(LocalError::from(error).into())));
                 }
                 Ok(Some(other)) => return Err(unexpected(&other)),
                 Ok(None) => {}

@@ -5,10 +5,12 @@ use carillon_wire::file::SUBTREE_BYTES;
 use super::PIECE_BYTES;
 use super::holes;
 use super::names::shown_name;
-use super::problem::{Problem, Unstorable, in_order, ours, relative, stored};
+use super::problem::{Problem, in_order, ours, relative, stored};
 use super::target::{Partial, Position, Target};
 use super::times::Attributes;
 use super::tree::Tree;
+use super::unstorable::Unstorable;
+use crate::error::LocalError;
 
 /// A complete file under its final name.
 #[derive(Clone, Debug)]
@@ -171,7 +173,7 @@ impl Open {
     }
 
     /// Discards the bytes behind the last compared subtree, where another attempt resumes.
-    pub fn take_back(&mut self) -> anyhow::Result<()> {
+    pub fn take_back(&mut self) -> Result<(), LocalError> {
         self.spare.buffer.clear();
         self.partial.as_mut().map_or(Ok(()), |partial| partial.cut(self.verified))
     }

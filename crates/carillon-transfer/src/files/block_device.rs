@@ -9,17 +9,17 @@ use std::io::{self, Seek as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, bail};
 use rustix::fs::{OFlags, major, minor};
 use rustix::io::Errno;
 
 use super::manifest::special;
 use super::names::{shown, shown_path};
 use crate::LocalError;
+use crate::error::{Context as _, stated};
 
 /// Opens a device that nothing else uses, for reading and writing, and returns its size in bytes. Nothing else can
 /// mount it while it is open.
-pub fn open_unused(path: &Path) -> anyhow::Result<(File, u64)> {
+pub fn open_unused(path: &Path) -> Result<(File, u64), LocalError> {
     open(path, true)
 }
 
@@ -32,7 +32,7 @@ pub fn check_source(path: &Path) -> Result<(), LocalError> {
     }
 }
 
-fn open(path: &Path, writes: bool) -> anyhow::Result<(File, u64)> {
+fn open(path: &Path, writes: bool) -> Result<(File, u64), LocalError> {
     let device = number_of(path)?;
     let flags = OFlags::EXCL | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = OpenOptions::new().read(true).write(writes).custom_flags(flags.bits() as i32).open(path);
@@ -40,28 +40,28 @@ fn open(path: &Path, writes: bool) -> anyhow::Result<(File, u64)> {
         Some(Errno::BUSY) => in_use(path, device),
         _ => {
             let what = if writes { "written" } else { "read" };
-            anyhow::Error::from(error).context(format!("{} cannot be {what}", shown_path(path)))
+            LocalError::from(error).context(format!("{} cannot be {what}", shown_path(path)))
         }
     })?;
     // The path may lead to another device by now.
     let opened = file.metadata()?;
     if !opened.file_type().is_block_device() || opened.rdev() != device {
-        bail!("{} was replaced by another file", shown_path(path));
+        return Err(stated!("{} was replaced by another file", shown_path(path)));
     }
     // Such a device can be opened, and its first write fails.
     if writes && fs::read_to_string(in_sys(device).join("ro")).is_ok_and(|text| text.trim() == "1") {
-        bail!("{} is read-only: it cannot be written", shown_path(path));
+        return Err(stated!("{} is read-only: it cannot be written", shown_path(path)));
     }
     let size = file.seek(io::SeekFrom::End(0))?;
     file.rewind()?;
     if size == 0 {
-        bail!("{} is a block device of 0 bytes: attach a medium", shown_path(path));
+        return Err(stated!("{} is a block device of 0 bytes: attach a medium", shown_path(path)));
     }
     Ok((file, size))
 }
 
 /// Number of a device.
-fn number_of(path: &Path) -> anyhow::Result<u64> {
+fn number_of(path: &Path) -> Result<u64, LocalError> {
     let found = fs::metadata(path).with_context(|| format!("cannot look at {}", shown_path(path)))?;
     let kind = found.file_type();
     if kind.is_block_device() {
@@ -72,26 +72,26 @@ fn number_of(path: &Path) -> anyhow::Result<u64> {
         () if kind.is_dir() => ("directory", "files need no --device"),
         () => (special(kind), "name a disk or a partition"),
     };
-    bail!("{} is a {kind}, not a block device: {advice}", shown_path(path))
+    return Err(stated!("{} is a {kind}, not a block device: {advice}", shown_path(path)));
 }
 
 /// Error of a device that something uses.
-fn in_use(path: &Path, device: u64) -> anyhow::Error {
+fn in_use(path: &Path, device: u64) -> LocalError {
     let path = shown_path(path);
     if let Some(mount) = mounts().into_iter().find(|mount| is_part(mount.device, device)) {
         let (part, at) = (shown_path(&mount.source), shown_path(&mount.point));
         return match mount.device == device {
-            true => anyhow!("{path} is mounted at {at}: unmount it first"),
-            false => anyhow!("{part}, a part of {path}, is mounted at {at}: unmount it first"),
+            true => stated!("{path} is mounted at {at}: unmount it first"),
+            false => stated!("{part}, a part of {path}, is mounted at {at}: unmount it first"),
         };
     }
     if let Some(swap) = swaps().into_iter().find(|swap| is_part(*swap, device)) {
         let part = if swap == device { "it" } else { "a part of it" };
-        return anyhow!("{path} is in use, {part} as swap space: `swapoff` it first");
+        return stated!("{path} is in use, {part} as swap space: `swapoff` it first");
     }
     match holders(device) {
-        names if names.is_empty() => anyhow!("{path} is in use by another program or system"),
-        names => anyhow!("{path} is in use by {}: LVM, RAID or encryption", shown(&names.join(", "))),
+        names if names.is_empty() => stated!("{path} is in use by another program or system"),
+        names => stated!("{path} is in use by {}: LVM, RAID or encryption", shown(&names.join(", "))),
     }
 }
 

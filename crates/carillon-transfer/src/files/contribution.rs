@@ -2,13 +2,13 @@
 
 use std::net::SocketAddr;
 
-use anyhow::anyhow;
 use carillon_core::{Application, Sender as _, Time};
 use carillon_net::Waker;
 use carillon_proto::session::{ReceiverPhase, ReceiverSession};
 
 use super::{Binding, Manifest, Outgoing};
 use crate::LocalError;
+use crate::error::stated;
 
 /// Sends the files of a [`Manifest`], or the standard input as a live stream, in a session that another end
 /// organises.
@@ -88,7 +88,7 @@ impl Contribution {
 impl Application<ReceiverSession> for Contribution {
     fn poll(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
         if let (Stage::Waiting(manifest), Some(max)) = (&mut self.stage, session.max_payload()) {
-            let manifest = manifest.take().ok_or_else(|| LocalError(anyhow!("there is nothing to send")));
+            let manifest = manifest.take().ok_or_else(|| stated!("there is nothing to send"));
             let waker = self.waker.clone();
             let outgoing = manifest.and_then(|manifest| match self.stream {
                 true => Outgoing::stream((*manifest).into(), max as usize, waker),
@@ -116,7 +116,7 @@ impl Application<ReceiverSession> for Contribution {
             return self.fail(now, session, error);
         }
         if outgoing.is_refused() && session.phase() == ReceiverPhase::Running {
-            return self.fail(now, session, anyhow!(REFUSED).into());
+            return self.fail(now, session, LocalError::stated(REFUSED).into());
         }
         if !session.is_finished() {
             return called;

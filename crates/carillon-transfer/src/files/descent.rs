@@ -7,13 +7,14 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
 use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
 use super::names::{below, components, shown_path};
-use super::problem::{Unstorable, is_unfit};
+use super::problem::is_unfit;
 use super::times::{self, Attributes};
+use super::unstorable::Unstorable;
+use crate::error::{Context as _, LocalError, stated};
 
 /// The path from the destination down to the directory of the last file.
 ///
@@ -77,8 +78,8 @@ impl Descent {
         &mut self,
         names: &[u8],
         attributes: Option<Attributes>,
-        check: &mut dyn FnMut(&Entered<'_>) -> anyhow::Result<()>,
-    ) -> anyhow::Result<BorrowedFd<'_>> {
+        check: &mut dyn FnMut(&Entered<'_>) -> Result<(), LocalError>,
+    ) -> Result<BorrowedFd<'_>, LocalError> {
         // Keep the handles of the common prefix, and leave the other directories.
         let same =
             components(names).zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
@@ -115,7 +116,7 @@ impl Descent {
     }
 
     /// Leaves all directories, and sets their times and the permission bits of created ones.
-    pub fn finish(&mut self) -> anyhow::Result<()> {
+    pub fn finish(&mut self) -> Result<(), LocalError> {
         self.leave(0)
     }
 
@@ -123,7 +124,7 @@ impl Descent {
         self.levels.last().map_or(self.handle.as_fd(), |level| level.handle.as_fd())
     }
 
-    fn leave(&mut self, depth: usize) -> anyhow::Result<()> {
+    fn leave(&mut self, depth: usize) -> Result<(), LocalError> {
         while self.levels.len() > depth {
             let path = self.path();
             let Some(Level { handle, mode, modified, .. }) = self.levels.pop() else { continue };
@@ -148,7 +149,7 @@ fn open_or_make(
     name: &[u8],
     mode: Option<u32>,
     path: &Path,
-) -> anyhow::Result<(OwnedFd, Found)> {
+) -> Result<(OwnedFd, Found), LocalError> {
     let mut found = Found::Existing;
     // Another process that keeps removing or creating the directory is unlikely to win this often.
     for _ in 0..MAX_OPEN_ATTEMPTS {
@@ -156,7 +157,10 @@ fn open_or_make(
             Ok(handle) => return Ok((handle, found)),
             Err(Errno::NOENT) => {}
             Err(Errno::NOTDIR | Errno::LOOP) => {
-                bail!("{} is not a directory: nothing is written through it", shown_path(path));
+                return Err(stated!(
+                    "{} is not a directory: nothing is written through it",
+                    shown_path(path)
+                ));
             }
             Err(error) if is_unfit(error, above) => return Err(Unstorable::unfit(error).into()),
             Err(error) => {
@@ -176,7 +180,7 @@ fn open_or_make(
             }
         }
     }
-    bail!("{} is removed repeatedly by another program", shown_path(path))
+    return Err(stated!("{} is removed repeatedly by another program", shown_path(path)));
 }
 
 /// Opens an existing directory by name, without following links.

@@ -13,7 +13,7 @@ use carillon_net::Waker;
 use super::intake::{Intake, Sink};
 use super::taker::{Job, Notes, Taker};
 use super::worker_queue::WorkerQueue;
-use crate::LocalError;
+use crate::error::stated;
 
 /// Verifies, hashes, writes and renames received data.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Disk {
         match self {
             Disk::Apart(thread) => thread.lane.push((node, job), bytes),
             Disk::Here(here) if here.notes.error.is_none() => {
-                here.notes.error = here.taker.act(node, job).err().map(LocalError);
+                here.notes.error = here.taker.act(node, job).err();
                 here.touched.insert(node);
             }
             Disk::Here(_) => {}
@@ -130,7 +130,7 @@ impl Here {
             return None;
         }
         if self.notes.error.is_none() {
-            self.notes.error = self.taker.flush().err().map(LocalError);
+            self.notes.error = self.taker.flush().err();
         }
         for node in std::mem::take(&mut self.touched) {
             self.taker.tell(node, &mut self.notes);
@@ -180,13 +180,13 @@ impl Worker {
                 done += bytes;
                 if let Err(error) = self.taker.act(node, job) {
                     // Notes of progress precede the sender's result, which they cause.
-                    self.board.lock().error = Some(LocalError(error));
+                    self.board.lock().error = Some(error);
                     self.tell(node, done, true);
                     return self.taker.into_sink();
                 }
             }
             if let Err(error) = self.taker.flush() {
-                self.board.lock().error = Some(LocalError(error));
+                self.board.lock().error = Some(error);
             }
             if let Some(node) = at {
                 let failed = self.board.lock().error.is_some();
@@ -216,8 +216,7 @@ struct PanicGuard(Arc<NewsBoard>, Arc<WorkerQueue<(NodeId, Job)>>);
 impl Drop for PanicGuard {
     fn drop(&mut self) {
         if thread::panicking() {
-            self.0.lock().error =
-                Some(LocalError(anyhow::anyhow!("the writer of the received data has panicked")));
+            self.0.lock().error = Some(stated!("the writer of the received data has panicked"));
             self.0.edition.fetch_add(1, Ordering::Release);
             self.1.done(0, true);
         }

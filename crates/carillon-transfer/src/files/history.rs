@@ -13,9 +13,8 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
-
 use super::signing_keys::VerifyingKey;
+use crate::error::{Context as _, LocalError, stated};
 
 /// Key of an entry: signing key, group, and a top-level name.
 type Subject = (VerifyingKey, SocketAddr, Vec<u8>);
@@ -32,9 +31,9 @@ impl History {
     ///
     /// # Errors
     /// The file cannot be read or written, or has another format.
-    pub(super) fn open(path: Option<&Path>) -> anyhow::Result<History> {
+    pub(super) fn open(path: Option<&Path>) -> Result<History, LocalError> {
         let Some(path) = path else { return Ok(History::default()) };
-        let read = || -> anyhow::Result<History> {
+        let read = || -> Result<History, LocalError> {
             if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
             }
@@ -71,7 +70,7 @@ impl History {
         group: SocketAddr,
         time: u64,
         names: Vec<Vec<u8>>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let mut lines = String::new();
         for name in names {
             let subject = (key, group, name);
@@ -90,7 +89,7 @@ impl History {
     }
 
     /// Rewrites the file with one line per entry. The caller holds the lock.
-    fn rewrite(&self, path: &Path) -> anyhow::Result<()> {
+    fn rewrite(&self, path: &Path) -> Result<(), LocalError> {
         let mut text = String::new();
         self.newest.iter().for_each(|(subject, time)| emit(subject, *time, &mut text));
         let mut new = path.as_os_str().to_owned();
@@ -131,10 +130,10 @@ fn emit((key, group, name): &Subject, time: u64, text: &mut String) {
     text.push('\n');
 }
 
-fn parse(line: &str) -> anyhow::Result<(Subject, u64)> {
+fn parse(line: &str) -> Result<(Subject, u64), LocalError> {
     let fields: Vec<&str> = line.split(' ').collect();
-    let [key, group, time, name] = fields[..] else { bail!("it does not have four fields") };
-    let key = key.parse().map_err(anyhow::Error::msg)?;
+    let [key, group, time, name] = fields[..] else { return Err(stated!("it does not have four fields")) };
+    let key = key.parse()?;
     let (mut bytes, mut rest) = (Vec::new(), name.as_bytes());
     while let [byte, more @ ..] = rest {
         rest = more;

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 
-use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, Delivery, Duration, MessageId, NodeId, Receiver as _, Time};
 use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
@@ -22,6 +21,7 @@ use super::taker::{Notes, State, Taker};
 use super::target::Target;
 use super::update::Removed;
 use crate::LocalError;
+use crate::error::{Context as _, stated};
 
 /// Handles the messages of all senders of a session and reports one result to the session. A thread verifies and
 /// writes; while its queue is full no message is taken, and the result follows when it has finished.
@@ -343,7 +343,7 @@ impl Incoming {
     }
 
     /// Takes some messages and ends senders that can deliver nothing further; returns true if anything was done.
-    fn take(&mut self, now: Time, session: &mut ReceiverSession) -> anyhow::Result<bool> {
+    fn take(&mut self, now: Time, session: &mut ReceiverSession) -> Result<bool, LocalError> {
         if matches!(self.place, Place::Here(_)) && session.member_number().is_none() {
             return Ok(false);
         }
@@ -356,7 +356,7 @@ impl Incoming {
                 let taker = Taker::new(sink, checks).finishing(finish);
                 Disk::start(taker, self.waker.clone()).context("cannot start a thread for received data")?
             }
-            Place::Lost => return Err(anyhow!("the writer of the received data has ended")),
+            Place::Lost => return Err(stated!("the writer of the received data has ended")),
         };
         let taken = self.take_with(&mut disk, now, session);
         self.place = Place::There(disk);
@@ -368,7 +368,7 @@ impl Incoming {
         disk: &mut Disk,
         now: Time,
         session: &mut ReceiverSession,
-    ) -> anyhow::Result<bool> {
+    ) -> Result<bool, LocalError> {
         let mut any = false;
         let several = session.peers().iter().filter(|peer| peer.part.offers()).count() > 1;
         for _ in 0..POLL_MESSAGES {
@@ -384,9 +384,9 @@ impl Incoming {
             }
             if several && matches!(self.kind, Kind::Output | Kind::Device) {
                 let option = if self.kind == Kind::Output { "stdout" } else { "device" };
-                anyhow::bail!(
+                return Err(stated!(
                     "several members send files, which one output cannot hold: leave out --{option}"
-                );
+                ));
             }
             self.begin(disk, delivery.source, session);
             self.supply(now, session, &delivery);
@@ -460,7 +460,7 @@ impl Application<ReceiverSession> for Incoming {
         let overheard = self.overhear(now, session);
         let taken = self.take(now, session).map(|taken| taken || overheard);
         let result = match (taken, self.error.take()) {
-            (Err(error), _) => Err(Problem::Local(LocalError(error))),
+            (Err(error), _) => Err(Problem::Local(error)),
             (Ok(_), Some(error)) => Err(Problem::Local(error)),
             (Ok(any), None) => match self.ending(session) {
                 Some(result) => result,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use crate::error::LocalError;
 use carillon_net::Waker;
 
 /// A consumer of live-stream messages.
@@ -89,13 +90,18 @@ impl Live {
     }
 
     /// Delivers the next message.
-    pub(super) fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(super) fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> Result<(), LocalError> {
         self.count(sender, number, bytes);
         Ok(self.to.message(sender, number, bytes)?)
     }
 
     /// Delivers the next message, which was reassembled from pieces.
-    pub(super) fn write_whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> anyhow::Result<()> {
+    pub(super) fn write_whole(
+        &mut self,
+        sender: &str,
+        number: u64,
+        bytes: Vec<u8>,
+    ) -> Result<(), LocalError> {
         self.count(sender, number, &bytes);
         Ok(self.to.whole(sender, number, bytes)?)
     }
@@ -118,7 +124,7 @@ impl Live {
     }
 
     /// Flushes the consumer.
-    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
+    pub(super) fn flush(&mut self) -> Result<(), LocalError> {
         Ok(self.to.flush()?)
     }
 

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, AssociationId, Bytes, NodeId, OfferError, Sender, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{ListFlags, MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN};
@@ -24,6 +23,7 @@ use super::update::{Announcement, Asking, Presence, Update};
 use super::withholding::{Turn, Withholding};
 use super::worker_queue::Found;
 use crate::LocalError;
+use crate::error::Context as _;
 use crate::network::detached;
 
 /// Offers the entries of a [`Manifest`] as records, packed into messages.
@@ -109,7 +109,7 @@ impl Outgoing {
         if max_payload < needed_payload(&manifest) as usize {
             let name = manifest.entries().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
             let text = format!("names of {name} bytes do not fit messages of {max_payload} bytes");
-            return Err(LocalError(anyhow!(text)));
+            return Err(LocalError::stated(text));
         }
         Ok(Outgoing {
             manifest,
@@ -294,7 +294,7 @@ impl Outgoing {
     }
 
     /// Prepares more messages; returns whether there are any.
-    fn prepare(&mut self) -> anyhow::Result<Found> {
+    fn prepare(&mut self) -> Result<Found, LocalError> {
         match &mut self.source {
             Source::Waiting => {
                 let (manifest, binding) = (self.manifest.clone(), self.binding);
@@ -307,7 +307,7 @@ impl Outgoing {
                 let found = ahead.take(&mut self.ready);
                 self.withdrawn.append(&mut ahead.withdrawn());
                 match ahead.take_error().filter(|_| found == Found::End) {
-                    Some(error) => Err(error.0),
+                    Some(error) => Err(error),
                     None => Ok(found),
                 }
             }
@@ -326,7 +326,7 @@ impl Outgoing {
     }
 
     /// Offers one message; returns true if the protocol accepted it.
-    fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> anyhow::Result<bool> {
+    fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> Result<bool, LocalError> {
         if self.ready.is_empty() {
             match self.prepare()? {
                 Found::Some => {}
@@ -383,7 +383,7 @@ impl Outgoing {
                 Ok(true) => called = true,
                 Ok(false) => break,
                 Err(error) => {
-                    self.error = Some(LocalError(error));
+                    self.error = Some(error);
                     self.finished = true;
                 }
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::anyhow;
+use crate::error::{LocalError, stated};
 use rustix::fs::{FileType, fstat, fsync};
 
 /// Writes the contents of all files, one after the other, to a pipe, a buffer or the standard output.
@@ -37,7 +37,7 @@ impl Output {
     }
 
     /// Writes a file or block device at the standard output to its disk.
-    pub(super) fn sync(&self) -> anyhow::Result<()> {
+    pub(super) fn sync(&self) -> Result<(), LocalError> {
         let kind = fstat(io::stdout()).map(|stat| FileType::from_raw_mode(stat.st_mode));
         let syncs = match kind {
             Ok(FileType::BlockDevice) => true,
@@ -46,23 +46,23 @@ impl Output {
         };
         match syncs && self.is_stdout() {
             true => fsync(io::stdout())
-                .map_err(|error| anyhow!("cannot write {} to the disk: {error}", self.name)),
+                .map_err(|error| stated!("cannot write {} to the disk: {error}", self.name)),
             false => Ok(()),
         }
     }
 
-    pub(super) fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(super) fn write(&self, bytes: &[u8]) -> Result<(), LocalError> {
         self.with(|to| to.write_all(bytes))
     }
 
-    pub(super) fn flush(&self) -> anyhow::Result<()> {
+    pub(super) fn flush(&self) -> Result<(), LocalError> {
         self.with(|to| to.flush())
     }
 
     /// Writes or flushes. A closed pipe is an error here, because its reader misses data.
-    fn with(&self, act: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> anyhow::Result<()> {
+    fn with(&self, act: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> Result<(), LocalError> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
-        act(&mut *to).map_err(|error| anyhow!("cannot write to {}: {error}", self.name))
+        act(&mut *to).map_err(|error| stated!("cannot write to {}: {error}", self.name))
     }
 }
 

@@ -1,7 +1,6 @@
 //! Failures of a transfer at a receiver.
 
 use std::fmt;
-use std::io;
 use std::os::fd::BorrowedFd;
 
 use carillon_wire::file::RelativePath;
@@ -9,6 +8,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use super::names::shown_name;
+use super::unstorable::Unstorable;
 use crate::LocalError;
 
 /// Reason why a transfer failed at this receiver.
@@ -30,63 +30,6 @@ impl fmt::Display for Problem {
         }
     }
 }
-
-/// An entry that this directory cannot store, while others may be stored.
-#[derive(Debug)]
-pub struct Unstorable(String);
-
-impl Unstorable {
-    /// The file system treats it as another entry of the same transfer.
-    pub fn alias(other: &[u8]) -> Self {
-        Unstorable(format!("is the same file as {} to the file system of this receiver", shown_name(other)))
-    }
-
-    /// The file system refuses its name.
-    pub fn unfit(error: impl Into<io::Error>) -> Self {
-        Unstorable(format!("has a name that the file system of this receiver cannot store: {}", error.into()))
-    }
-
-    /// The file system has no symbolic links.
-    pub fn link(error: impl Into<io::Error>) -> Self {
-        Unstorable(format!(
-            "is a symbolic link, which the file system of this receiver cannot store: {}",
-            error.into()
-        ))
-    }
-
-    /// The existing file cannot be changed.
-    pub fn not_in_place(error: io::Error) -> Self {
-        Unstorable(format!("cannot be changed in place: {error}"))
-    }
-
-    /// The system refuses to create it.
-    pub fn special(what: &str, error: impl Into<io::Error>) -> Self {
-        Unstorable(format!("is a {what}, which this receiver cannot store: {}", error.into()))
-    }
-
-    /// This receiver accepts no devices.
-    pub fn unwanted_device() -> Self {
-        Unstorable("is a device, which needs recv --allow-archive=privileged".to_owned())
-    }
-
-    /// Something in its place is kept.
-    pub fn blocked() -> Self {
-        Unstorable("is not stored, because entries that --exclude keeps are in its place".to_owned())
-    }
-
-    /// The file system stores it under another name.
-    pub fn renamed() -> Self {
-        Unstorable("has a name that the file system of this receiver changes".to_owned())
-    }
-}
-
-impl fmt::Display for Unstorable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unstorable {}
 
 /// Returns true if this error of creating an entry means that the file system cannot store its name. Some file
 /// systems report a bad name as "not found" although the directory exists.
@@ -119,8 +62,8 @@ pub fn relative(name: &[u8]) -> Result<RelativePath<'_>, Problem> {
 }
 
 /// Failure by a local error.
-pub fn ours(error: anyhow::Error) -> Problem {
-    Problem::Local(LocalError(error))
+pub fn ours(error: LocalError) -> Problem {
+    Problem::Local(error)
 }
 
 /// Failure by an invalid transfer.
@@ -129,9 +72,9 @@ pub fn refused(reason: &str) -> Problem {
 }
 
 /// Separates local errors from entries that cannot be stored.
-pub fn stored<T>(done: anyhow::Result<T>) -> Result<Result<T, Unstorable>, Problem> {
+pub fn stored<T>(done: Result<T, LocalError>) -> Result<Result<T, Unstorable>, Problem> {
     match done {
         Ok(done) => Ok(Ok(done)),
-        Err(error) => error.downcast::<Unstorable>().map(Err).map_err(ours),
+        Err(error) => error.into_unstorable().map(Err).map_err(ours),
     }
 }

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow};
 use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
@@ -26,6 +25,7 @@ use super::update::{Announcement, Asked, Phase, Plan, Updating};
 use super::worker_queue::{Found, WorkerQueue};
 use super::{Manifest, PIECE_BYTES};
 use crate::LocalError;
+use crate::error::{Context as _, stated};
 
 /// Reads the messages of a [`Manifest`] after the first in a thread that is slightly ahead, so that reading overlaps
 /// with the protocol's round trips.
@@ -219,7 +219,7 @@ impl Reader {
                 Ok(Next::NotYet(pause)) => lane.pause(pause),
                 Ok(Next::Done) => false,
                 Err(error) => {
-                    lock(notes).error = Some(LocalError(error));
+                    lock(notes).error = Some(error);
                     false
                 }
             };
@@ -230,7 +230,7 @@ impl Reader {
     }
 
     /// Returns the next message, as full as possible.
-    fn next(&mut self, now: Time, notes: &Mutex<Notes>) -> anyhow::Result<Next> {
+    fn next(&mut self, now: Time, notes: &Mutex<Notes>) -> Result<Next, LocalError> {
         loop {
             match self.step(now)? {
                 Step::More => {}
@@ -248,7 +248,7 @@ impl Reader {
         }
     }
 
-    fn step(&mut self, now: Time) -> anyhow::Result<Step> {
+    fn step(&mut self, now: Time) -> Result<Step, LocalError> {
         match self.stage {
             Stage::Update(phase) => self.go_on_updating(now, phase),
             Stage::Resume(from) => {
@@ -277,7 +277,7 @@ impl Reader {
     }
 
     /// Adds the next part of the table of an archive; `then` is the stage behind it.
-    pub(super) fn add_table(&mut self, at: usize, then: Stage) -> anyhow::Result<Step> {
+    pub(super) fn add_table(&mut self, at: usize, then: Stage) -> Result<Step, LocalError> {
         let manifest = self.manifest.clone();
         let table = manifest.table().unwrap_or_default();
         let Some(rest) = table.get(at..).filter(|rest| !rest.is_empty()) else {
@@ -298,14 +298,14 @@ impl Reader {
     }
 
     /// Begins an entry.
-    fn begin(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
+    fn begin(&mut self, now: Time, at: usize) -> Result<Step, LocalError> {
         if self.passes_entry(at) {
             return Ok(Step::More);
         }
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
         let path =
-            RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{} is not a valid path", entry.shown()))?;
+            RelativePath::new(&entry.name).ok_or_else(|| stated!("{} is not a valid path", entry.shown()))?;
         let (index, mode) = (at as u32, entry.mode);
         if self.packer.room() < header_len(entry) {
             return Ok(Step::Full);
@@ -392,7 +392,7 @@ impl Reader {
     }
 
     /// Continues with the file.
-    fn go_on(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
+    fn go_on(&mut self, now: Time, at: usize) -> Result<Step, LocalError> {
         let index = at as u32;
         let end = self.told + SUBTREE_BYTES;
         if let Some(value) = self.contents.subtree(end) {
@@ -479,7 +479,7 @@ impl Reader {
     }
 
     /// Reads a piece of `len` bytes directly into the message.
-    fn pass_on(&mut self, at: usize, len: usize, room: usize) -> anyhow::Result<Step> {
+    fn pass_on(&mut self, at: usize, len: usize, room: usize) -> Result<Step, LocalError> {
         if room < len {
             return Ok(Step::Full);
         }
@@ -494,7 +494,7 @@ impl Reader {
     }
 
     /// Skips a hole, at most what one record describes, and announces it if `tells` is set.
-    fn go_over(&mut self, at: usize, len: u64, tells: bool) -> anyhow::Result<Step> {
+    fn go_over(&mut self, at: usize, len: u64, tells: bool) -> Result<Step, LocalError> {
         let len = len.min(HOLE_MAX);
         match self.contents.go_over(len) {
             Ok(offset) if tells => self.packer.push(&Record::Hole { index: at as u32, offset, len }),
@@ -507,7 +507,7 @@ impl Reader {
     }
 
     /// Handles a file without a piece to send, at the moment or for good.
-    pub(super) fn without(&mut self, at: usize, filled: Filled) -> anyhow::Result<Step> {
+    pub(super) fn without(&mut self, at: usize, filled: Filled) -> Result<Step, LocalError> {
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
         match filled {
@@ -541,7 +541,7 @@ struct AtEnd<'a>(&'a WorkerQueue<(Bytes, u64)>, &'a Mutex<Notes>);
 impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
-            lock(self.1).error = Some(LocalError(anyhow!("the reader of the data has panicked")));
+            lock(self.1).error = Some(stated!("the reader of the data has panicked"));
         }
         self.0.end();
     }

@@ -151,7 +151,7 @@ impl Checks {
     ///
     /// # Errors
     /// The file of accepted signatures is unusable.
-    pub(super) fn new(trust: Trust, binding: Binding) -> anyhow::Result<Checks> {
+    pub(super) fn new(trust: Trust, binding: Binding) -> Result<Checks, LocalError> {
         let history = match trust.keys.is_empty() {
             true => History::default(),
             false => History::open(trust.history.as_deref())?,
@@ -218,9 +218,7 @@ impl Checks {
             new.push(name);
         }
         // The history is updated before any file gets its final name.
-        self.history
-            .accept(by.key, binding.group, time, new)
-            .map_err(|error| Problem::Local(LocalError(error)))
+        self.history.accept(by.key, binding.group, time, new).map_err(|error| Problem::Local(error))
     }
 
     /// Verified signature of this sender; `None` before the first.

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use carillon_proto::session::UnknownWord;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::LocalError;
+use crate::error::{Context as _, stated};
 
 /// A private key for signing transfers (Ed25519, RFC 8032).
 #[derive(Clone)]
@@ -31,10 +31,10 @@ impl SigningKey {
     /// The file cannot be read, or contains no such key.
     pub fn read(path: impl AsRef<Path>) -> Result<SigningKey, LocalError> {
         let path = path.as_ref();
-        let read = || -> anyhow::Result<SigningKey> {
+        let read = || -> Result<SigningKey, LocalError> {
             let (text, mode) = read_text(path)?;
             let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&pem(&text, "PRIVATE KEY")?);
-            let pair = Arc::new(pair.map_err(|error| anyhow!("not an Ed25519 key: {error}"))?);
+            let pair = Arc::new(pair.map_err(|error| stated!("not an Ed25519 key: {error}"))?);
             Ok(SigningKey { pair, exposed: mode & 0o006 != 0 })
         };
         Ok(read().with_context(|| {
@@ -83,7 +83,7 @@ impl VerifyingKey {
     /// The file cannot be read, or contains no such key.
     pub fn read(path: impl AsRef<Path>) -> Result<VerifyingKey, LocalError> {
         let path = path.as_ref();
-        let read = || -> anyhow::Result<VerifyingKey> {
+        let read = || -> Result<VerifyingKey, LocalError> {
             let bytes = pem(&read_text(path)?.0, "PUBLIC KEY")?;
             let key = bytes.strip_prefix(&PUBLIC_KEY_PREFIX).and_then(|key| key.try_into().ok());
             key.map(VerifyingKey).context("not an Ed25519 key")
@@ -125,7 +125,7 @@ impl fmt::Debug for SigningKey {
 }
 
 /// Reads a text file and its permission bits; 0 for pipes, which only their creators can access.
-fn read_text(path: &Path) -> anyhow::Result<(String, u32)> {
+fn read_text(path: &Path) -> Result<(String, u32), LocalError> {
     use std::io::Read as _;
     use std::os::unix::fs::MetadataExt as _;
     let file = std::fs::File::open(path)?;
@@ -140,9 +140,11 @@ fn read_text(path: &Path) -> anyhow::Result<(String, u32)> {
 const MAX_KEY_FILE_BYTES: u64 = 65_536;
 
 /// Decodes the PEM section of this label (RFC 7468).
-fn pem(text: &str, label: &str) -> anyhow::Result<Vec<u8>> {
+fn pem(text: &str, label: &str) -> Result<Vec<u8>, LocalError> {
     let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
-    let Some((_, rest)) = text.split_once(&begin) else { bail!("it does not begin with {begin}") };
+    let Some((_, rest)) = text.split_once(&begin) else {
+        return Err(stated!("it does not begin with {begin}"));
+    };
     let (body, _) = rest.split_once(&end).with_context(|| format!("it does not end with {end}"))?;
     let body: String = body.split_ascii_whitespace().collect();
     BASE64.decode(body).context("it is not in base64")

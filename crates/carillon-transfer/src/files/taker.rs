@@ -88,7 +88,7 @@ impl Taker {
         Taker { finish, ..self }
     }
 
-    pub(super) fn act(&mut self, node: NodeId, job: Job) -> anyhow::Result<()> {
+    pub(super) fn act(&mut self, node: NodeId, job: Job) -> Result<(), LocalError> {
         if let Job::Begin(intake) = job {
             self.checks.begin(node);
             self.intakes.insert(node, intake.collecting(self.finish.is_some()));
@@ -115,7 +115,7 @@ impl Taker {
     }
 
     /// Flushes delivered live messages.
-    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
+    pub(super) fn flush(&mut self) -> Result<(), LocalError> {
         match &mut self.sink {
             Sink::Live(live) => live.flush(),
             Sink::Files(_) => Ok(()),

@@ -3,10 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
 use carillon_wire::file::RelativePath;
 
 use super::NamedFile;
+use crate::error::stated;
 use crate::files::{Target, shown_path};
 use crate::{Error, LocalError};
 
@@ -28,11 +28,11 @@ impl PlainFolder {
 
     /// Writes a file and returns its path. Fails if its name leads elsewhere, or if the system refuses it.
     pub fn store(&mut self, file: &NamedFile) -> Result<PathBuf, Error> {
-        let failed = |error: anyhow::Error| Error::from(LocalError::from(error));
+        let failed = |error: LocalError| Error::from(error);
         let name = local_name(&file.name);
         let name = name.as_deref().and_then(RelativePath::new);
         let name = name.ok_or_else(|| {
-            failed(anyhow!("the name \"{}\" is no path below the directory", file.name.escape_debug()))
+            failed(stated!("the name \"{}\" is no path below the directory", file.name.escape_debug()))
         })?;
         self.target.write_plain(&mut self.position, &name, &file.content).map_err(failed)?;
         let text = String::from_utf8_lossy(&name).into_owned();
@@ -46,7 +46,7 @@ pub(super) fn location(path: &Path) -> Result<String, Error> {
 
     let name = path
         .file_name()
-        .ok_or_else(|| Error::from(LocalError::from(anyhow!("{} names no file", shown_path(path)))))?;
+        .ok_or_else(|| Error::from(LocalError::from(stated!("{} names no file", shown_path(path)))))?;
     let mut location = String::from("file:///");
     for &byte in name.as_bytes() {
         match byte {

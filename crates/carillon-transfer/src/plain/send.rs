@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use carillon_core::{
     Application, BitRate, Bytes, Machine, Observer, OfferError, PlainContents, PlainKind, Sender, Time,
 };
@@ -16,6 +15,7 @@ use super::folder::location;
 use super::framing::Packer;
 use super::input::{Cut, read_files, read_messages};
 use super::{Framing, NamedFile, Plain, context, plain_protocol};
+use crate::error::Context as _;
 use crate::network::Bound;
 use crate::run_loop::Run;
 use crate::tally::Tally;
@@ -292,8 +292,8 @@ impl Outgoing {
                 Ok(_) => drop(self.packets.pop_front()),
                 Err(OfferError::Full) => return false,
                 Err(error) => {
-                    let error = anyhow::Error::from(error).context("a message cannot be sent");
-                    self.failure = Some(LocalError::from(error).into());
+                    let error = LocalError::from(error).context("a message cannot be sent");
+                    self.failure = Some(error.into());
                 }
             }
             return true;

@@ -109,7 +109,8 @@ fn oversized_attachment_is_an_error() {
 fn a_directory_that_is_none_is_an_error_of_its_kind() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let Err(Error::Local(error)) = receive(file.path()).run() else { panic!("it is no directory") };
-    assert_eq!(error.kind(), Some(std::io::ErrorKind::NotADirectory), "{error}");
+    assert_eq!(error.io_kind(), Some(std::io::ErrorKind::NotADirectory), "{error}");
+    assert_eq!(error.kind(), carillon_transfer::LocalErrorKind::System, "{error}");
     assert!(error.to_string().contains("not a directory"), "{error}");
 }
 

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use anyhow::Context as _;
 use carillon_wire::file::RelativePath;
 use carillon_wire::file::archive::SpecialKind;
 use rustix::fs::{
@@ -17,10 +16,11 @@ use super::super::contents::READ_BYTES;
 use super::super::draft::Draft;
 use super::super::holes::Holes;
 use super::super::names::{below, part_name, shown_path, split};
-use super::super::problem::Unstorable;
 use super::super::target::{Position, Target};
+use super::super::unstorable::Unstorable;
 use super::super::update::{Lookup, is_file};
 use super::Accepted;
+use crate::error::{Context as _, LocalError, stated};
 
 impl Target {
     /// Accepts this part of archives.
@@ -45,7 +45,7 @@ impl Target {
         name: &RelativePath<'_>,
         kind: &SpecialKind,
         leader: Option<&[u8]>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let Target::Directory(folder) = self else { return Ok(()) };
         let path = below(folder.root(), name);
         let (parents, file_name) = split(name);
@@ -53,7 +53,7 @@ impl Target {
         let leader = match leader {
             Some(leader) => {
                 let (_, stat) = lookup.stat(leader).filter(|(_, stat)| is_file(stat)).ok_or_else(|| {
-                    anyhow::anyhow!(
+                    stated!(
                         "{} has been removed by another program",
                         shown_path(&below(folder.root(), leader))
                     )
@@ -77,13 +77,13 @@ impl Target {
                 return Err(Unstorable::alias(b"another entry").into());
             }
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                anyhow::bail!("{} is a directory: choose another --out", shown_path(&path));
+                return Err(stated!("{} is a directory: choose another --out", shown_path(&path)));
             }
             if !folder.replaces() {
-                anyhow::bail!(
+                return Err(stated!(
                     "{} exists: give --overwrite to replace it, or another --out",
                     shown_path(&path)
-                );
+                ));
             }
         }
         let make = |at: &[u8]| match (kind, &leader) {
@@ -120,7 +120,7 @@ impl Target {
         name: &RelativePath<'_>,
         lookup: &mut Lookup,
         modified: Option<i64>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let Target::Directory(folder) = self else { return Ok(()) };
         let failed = || format!("cannot copy {}", shown_path(&below(folder.root(), name)));
         let mut file = lookup.file(name).with_context(failed)?;

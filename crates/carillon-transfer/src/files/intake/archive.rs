@@ -8,8 +8,9 @@ use carillon_wire::file::archive::{Special, SpecialKind};
 use super::super::archive::{Accepted, HardLinkGroups, Losses, Received};
 use super::super::arriving::Unstored;
 use super::super::names::{components, is_part_name, shown_name};
-use super::super::problem::{Problem, Unstorable, damaged, ours, refused, relative, stored};
+use super::super::problem::{Problem, damaged, ours, refused, relative, stored};
 use super::super::target::Target;
+use super::super::unstorable::Unstorable;
 use super::super::update::{Comparison, Lookup};
 use super::{Intake, Sink, Stage};
 

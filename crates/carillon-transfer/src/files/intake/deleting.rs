@@ -1,7 +1,8 @@
 //! Deleting of entries that the sender of an update has not listed.
 
-use super::super::problem::{Problem, Unstorable, damaged, ours, refused};
+use super::super::problem::{Problem, damaged, ours, refused};
 use super::super::target::Target;
+use super::super::unstorable::Unstorable;
 use super::super::update::{Comparison, DELETIONS_QUESTION, Lookup, Removed};
 use super::{Intake, Sink};
 

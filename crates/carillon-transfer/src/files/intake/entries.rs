@@ -4,8 +4,9 @@ use carillon_wire::file::{Record, RelativePath, link_stays_below};
 
 use super::super::arriving::{Completed, Unstored};
 use super::super::names::{components, is_part_name, shown_name};
-use super::super::problem::{Problem, Unstorable, damaged, ours, refused, relative, stored};
+use super::super::problem::{Problem, damaged, ours, refused, relative, stored};
 use super::super::times::Attributes;
+use super::super::unstorable::Unstorable;
 use super::unwritten::{Unwritten, UnwrittenReason};
 use super::{Intake, Sink, Stage};
 

@@ -33,6 +33,7 @@ use super::problem::{Problem, damaged, ours, refused};
 use super::target::{Position, Target};
 use super::update::{Comparison, MAX_SUBTREES};
 
+use crate::error::LocalError;
 use completed::CompletedFiles;
 use missing::Missing;
 use prior_file::PriorFile;
@@ -136,7 +137,7 @@ impl Intake {
     }
 
     /// Applies a message. Errors of the transfer become its result; a returned error is local.
-    pub fn take(&mut self, message: &[u8], sink: &mut Sink) -> anyhow::Result<()> {
+    pub fn take(&mut self, message: &[u8], sink: &mut Sink) -> Result<(), LocalError> {
         if self.result.is_some() {
             return Ok(());
         }
@@ -156,7 +157,7 @@ impl Intake {
     }
 
     /// Ends with this problem. A returned error is local.
-    pub fn fail(&mut self, problem: Problem, sink: &mut Sink) -> anyhow::Result<()> {
+    pub fn fail(&mut self, problem: Problem, sink: &mut Sink) -> Result<(), LocalError> {
         let partly = self.partly_changed();
         self.is_damaged = matches!(problem, Problem::Damaged(_)) && self.keep(sink);
         self.end(Err(with_partly_changed(problem.to_string(), partly.as_deref())));
@@ -165,8 +166,8 @@ impl Intake {
         }
         match problem {
             Problem::Local(error) => Err(match partly {
-                Some(partly) => error.0.context(partly),
-                None => error.0,
+                Some(partly) => error.context(partly),
+                None => error,
             }),
             Problem::Transfer(_) | Problem::Damaged(_) => Ok(()),
         }

@@ -4,9 +4,10 @@ use carillon_wire::file::{RelativePath, ResumePoint};
 
 use super::super::arriving::{Open, WRITE_BYTES};
 use super::super::names::shown_name;
-use super::super::problem::{Problem, Unstorable, ours, refused, relative, stored};
+use super::super::problem::{Problem, ours, refused, relative, stored};
 use super::super::target::Partial;
 use super::super::times::Attributes;
+use super::super::unstorable::Unstorable;
 use super::{Intake, PriorFile, Sink};
 
 impl Intake {

@@ -6,6 +6,7 @@ use carillon_wire::file::ResumePoint;
 use super::super::archive::Accepted;
 use super::super::live::Live;
 use super::super::target::Target;
+use crate::error::LocalError;
 
 /// Destination of all senders' data.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ impl Sink {
     }
 
     /// Writes everything to the disk, if the destination is to be there.
-    pub(super) fn sync(&self) -> anyhow::Result<()> {
+    pub(super) fn sync(&self) -> Result<(), LocalError> {
         match self {
             Sink::Files(target) => target.sync(),
             Sink::Live(_) => Ok(()),

@@ -8,9 +8,10 @@ use carillon_wire::holdings::Holding;
 use super::super::archive::{Accepted, Received};
 use super::super::descent::Descent;
 use super::super::names::{part_name, shown_name, split};
-use super::super::problem::{Problem, Unstorable, damaged, ours, refused, relative, stored};
+use super::super::problem::{Problem, damaged, ours, refused, relative, stored};
 use super::super::target::{Folder, Target};
 use super::super::times::Attributes;
+use super::super::unstorable::Unstorable;
 use super::super::update::{
     Comparison, DELETIONS_QUESTION, Deletion, ListedKind, Lookup, list_records, read_list, write_list,
 };

@@ -5,12 +5,12 @@ use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use anyhow::bail;
 use carillon_wire::file::archive::{MAX_TABLE_BYTES, Special, SpecialKind};
 
 use super::super::skipped::SkipReason;
 use super::super::times;
 use super::{Entry, Kind, Manifest};
+use crate::error::{LocalError, stated};
 
 impl Manifest {
     /// Adds an entry with its attributes. One with attributes that cannot be read is skipped; returns false for it.
@@ -88,15 +88,15 @@ impl Manifest {
     }
 
     /// Encodes the table of an archive.
-    pub(super) fn finish_archive(&mut self) -> anyhow::Result<()> {
+    pub(super) fn finish_archive(&mut self) -> Result<(), LocalError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         let mut table = Vec::new();
         archive.table.emit(&mut table);
         if table.len() > MAX_TABLE_BYTES {
-            bail!(
+            return Err(stated!(
                 "the attributes have {} bytes, more than {MAX_TABLE_BYTES}: send less at once",
                 table.len()
-            );
+            ));
         }
         self.table = Some(table);
         Ok(())

@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::anyhow;
 use carillon_proto::session::UnknownWord;
 use carillon_wire::file::{ResumePoint, TransferId};
 
@@ -28,6 +27,7 @@ use super::signing_keys::SigningKey;
 use super::skipped::{SkipReason, Skipped};
 use super::stdin::{Input, read_lines};
 use crate::LocalError;
+use crate::error::stated;
 
 pub use exclude::{Exclude, ExcludeError};
 pub use named::split_names;
@@ -289,8 +289,8 @@ impl Manifest {
         let mut skipped = self.skipped.iter().filter(|skipped| !skipped.reason.is_wanted());
         match (skipped.next(), skipped.count()) {
             (None, _) => Ok(self),
-            (Some(first), 0) => Err(anyhow!("{first} (one entry of the tree)").into()),
-            (Some(first), more) => Err(anyhow!("{first} (and {more} more entries of the tree)").into()),
+            (Some(first), 0) => Err(stated!("{first} (one entry of the tree)").into()),
+            (Some(first), more) => Err(stated!("{first} (and {more} more entries of the tree)").into()),
         }
     }
 
@@ -304,7 +304,7 @@ impl Manifest {
             None => Ok(()),
             Some(first) => {
                 let text = "--delete would delete it at the receivers: leave it out with --exclude";
-                Err(anyhow!("{first}, and {text}").into())
+                Err(stated!("{first}, and {text}").into())
             }
         }
     }

@@ -6,13 +6,13 @@ use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
 use carillon_wire::file::MODE_MASK;
 
 use super::super::names::{below, components, is_part_name, shown_name, shown_path};
 use super::super::skipped::SkipReason;
 use super::super::times;
 use super::{Entry, Kind, Manifest};
+use crate::error::{Context as _, LocalError, stated};
 
 /// Splits a list of names: by NUL if it contains one, as no name does, otherwise by lines.
 pub fn split_names(list: &[u8]) -> Vec<Vec<u8>> {
@@ -23,12 +23,15 @@ pub fn split_names(list: &[u8]) -> Vec<Vec<u8>> {
 impl Manifest {
     /// Adds the entries of these names below a directory. Directories come without their contents, so that the list
     /// alone decides; names that have vanished are skipped.
-    pub(super) fn add_named(&mut self, base: &Path, names: &[Vec<u8>]) -> anyhow::Result<()> {
+    pub(super) fn add_named(&mut self, base: &Path, names: &[Vec<u8>]) -> Result<(), LocalError> {
         if !fs::metadata(base).with_context(|| format!("cannot read {}", shown_path(base)))?.is_dir() {
-            bail!("{} is no directory: names of --files-from are relative to one", shown_path(base));
+            return Err(stated!(
+                "{} is no directory: names of --files-from are relative to one",
+                shown_path(base)
+            ));
         }
         self.tree = base.canonicalize().ok();
-        let names = names.iter().map(|name| plain(name)).collect::<anyhow::Result<BTreeSet<_>>>()?;
+        let names = names.iter().map(|name| plain(name)).collect::<Result<BTreeSet<_>, LocalError>>()?;
         for name in names.into_iter().filter(|name| !name.is_empty()) {
             let path = below(base, &name);
             let metadata = match fs::symlink_metadata(&path) {
@@ -69,12 +72,12 @@ impl Manifest {
 }
 
 /// Name without `.` and repeated slashes; empty for the directory itself.
-fn plain(name: &[u8]) -> anyhow::Result<Vec<u8>> {
+fn plain(name: &[u8]) -> Result<Vec<u8>, LocalError> {
     if name.starts_with(b"/") || components(name).any(|part| part == b"..") {
-        bail!(
+        return Err(stated!(
             "--files-from: \"{}\" leads out of the directory: names are relative to PATH",
             shown_name(name)
-        );
+        ));
     }
     let parts: Vec<&[u8]> = components(name).filter(|part| !matches!(*part, b"" | b".")).collect();
     Ok(parts.join(&b'/'))

@@ -8,7 +8,6 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _}
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use anyhow::{Context as _, bail};
 use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_stays_below};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::geteuid;
@@ -19,15 +18,16 @@ use super::super::skipped::{SkipReason, Skipped};
 use super::super::times;
 use super::super::update::is_list;
 use super::{Entry, Kind, Manifest, STREAM_MODE, Selection, Symlinks, special};
+use crate::error::{Context as _, LocalError, stated};
 
 impl Manifest {
-    pub(super) fn walk_all(paths: &[PathBuf], selection: &Selection) -> anyhow::Result<Manifest> {
+    pub(super) fn walk_all(paths: &[PathBuf], selection: &Selection) -> Result<Manifest, LocalError> {
         let Selection { rename, symlinks: links, exclude, names, archive } = selection;
         let rename = rename.as_deref();
         let mut manifest = Manifest { links: *links, exclude: exclude.clone(), ..Manifest::empty() };
         manifest.archive = archive.then(Box::default);
         if let Some(names) = names {
-            let [base] = paths else { bail!("names of --files-from are relative to one PATH") };
+            let [base] = paths else { return Err(stated!("names of --files-from are relative to one PATH")) };
             manifest.add_named(base, names)?;
         }
         for path in paths.iter().filter(|_| names.is_none()) {
@@ -37,23 +37,23 @@ impl Manifest {
         manifest.finish_archive()?;
         if manifest.entries.is_empty() {
             let names: Vec<_> = paths.iter().map(|path| shown_path(path)).collect();
-            bail!("nothing to send: no file in {}", names.join(", "));
+            return Err(stated!("nothing to send: no file in {}", names.join(", ")));
         }
         if u32::try_from(manifest.entries.len()).is_err() {
-            bail!("{} files are too many for one transfer", manifest.entries.len());
+            return Err(stated!("{} files are too many for one transfer", manifest.entries.len()));
         }
         Ok(manifest)
     }
 
     /// Adds a path of the command line with everything below it.
-    fn add_path(&mut self, path: &Path, rename: Option<&OsStr>) -> anyhow::Result<()> {
+    fn add_path(&mut self, path: &Path, rename: Option<&OsStr>) -> Result<(), LocalError> {
         if path.as_os_str() == "-" {
             let name = rename.unwrap_or(OsStr::new("stdin")).as_bytes().to_owned();
             if self.entries.iter().any(|entry| matches!(entry.kind, Kind::Stream)) {
-                bail!("the standard input can be sent only once: give `-` once");
+                return Err(stated!("the standard input can be sent only once: give `-` once"));
             }
             if self.archive.is_some() {
-                bail!("--archive: the standard input has no attributes: leave out `-`");
+                return Err(stated!("--archive: the standard input has no attributes: leave out `-`"));
             }
             self.entries.push(Entry { name, kind: Kind::Stream, mode: STREAM_MODE });
             return Ok(());
@@ -61,7 +61,10 @@ impl Manifest {
         let metadata = fs::metadata(path).with_context(|| cannot_read(path))?;
         if let Some(name) = rename {
             if metadata.is_dir() {
-                bail!("{} is a directory: --as renames one file or the standard input", shown_path(path));
+                return Err(stated!(
+                    "{} is a directory: --as renames one file or the standard input",
+                    shown_path(path)
+                ));
             }
             return self.add(path, name.as_bytes().to_owned(), &metadata, true);
         }
@@ -80,7 +83,7 @@ impl Manifest {
         name: Vec<u8>,
         metadata: &Metadata,
         above: &mut Vec<(u64, u64)>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         if !metadata.is_dir() {
             return self.add(path, name, metadata, above.is_empty());
         }
@@ -207,14 +210,14 @@ impl Manifest {
         name: Vec<u8>,
         metadata: &Metadata,
         named: bool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let is_device = named && metadata.file_type().is_block_device();
         if !metadata.is_file() && !is_device {
             if named {
                 let (kind, path) = (special(metadata.file_type()), shown_path(path));
-                bail!(
+                return Err(stated!(
                     "{path} is a {kind}, not a file or directory: `carillon send - < {path}` sends its contents as a stream"
-                );
+                ));
             }
             if !self.add_special(path, &name, metadata, None) {
                 self.skip(path, SkipReason::Special(special(metadata.file_type())));
@@ -246,7 +249,7 @@ impl Manifest {
             false => (metadata.permissions().mode() & MODE_MASK, Stamp::of(metadata)),
         };
         if is_device && stamp.size() == 0 {
-            bail!("{} is a block device of 0 bytes: attach a medium", shown_path(&path));
+            return Err(stated!("{} is a block device of 0 bytes: attach a medium", shown_path(&path)));
         }
         let (source, kind) = (path.clone(), Kind::File { path, stamp });
         self.push(Entry { name, kind, mode }, &source, metadata);
@@ -284,7 +287,7 @@ fn leads_nowhere(error: &io::Error) -> bool {
 }
 
 /// Last component of a path, also for paths like `..` or `dir/.`.
-fn base_name(path: &Path) -> anyhow::Result<Vec<u8>> {
+fn base_name(path: &Path) -> Result<Vec<u8>, LocalError> {
     let plain = path.components().next_back().and_then(|last| match last {
         std::path::Component::Normal(name) => Some(name.to_owned()),
         _ => None,
@@ -297,6 +300,6 @@ fn base_name(path: &Path) -> anyhow::Result<Vec<u8>> {
             resolved.file_name().map(ToOwned::to_owned)
         }
     };
-    let Some(name) = name else { bail!("{} has no name: send its contents", shown_path(path)) };
+    let Some(name) = name else { return Err(stated!("{} has no name: send its contents", shown_path(path))) };
     Ok(name.into_vec())
 }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::bail;
-
 use super::super::block_device::open_unused;
 use super::super::names::{shown_name, shown_path};
 use super::comparing::ComparingWriter;
 use super::errors::cannot_write;
+use crate::error::{LocalError, stated};
 
 /// A device as the destination of transfers. It is open, and thus in use, only while a file arrives, so that a program
 /// can mount it afterwards.
@@ -34,7 +33,7 @@ pub struct DeviceWriter {
 
 impl Device {
     /// Checks that the device exists and can be written, and that nothing uses it.
-    pub fn new(path: &Path) -> anyhow::Result<Device> {
+    pub fn new(path: &Path) -> Result<Device, LocalError> {
         open_unused(path)?;
         Ok(Device { path: path.to_owned(), is_partly_changed: Arc::default() })
     }
@@ -50,11 +49,11 @@ impl Device {
     }
 
     /// Begins a file of this size, if known. Nothing is written if it does not fit.
-    pub fn begin(&self, name: &[u8], size: Option<u64>) -> anyhow::Result<DeviceWriter> {
+    pub fn begin(&self, name: &[u8], size: Option<u64>) -> Result<DeviceWriter, LocalError> {
         let (file, room) = open_unused(&self.path)?;
         if let Some(size) = size.filter(|size| *size > room) {
             let (name, path) = (shown_name(name), shown_path(&self.path));
-            bail!("{name} has {size} bytes, and {path} only {room}: nothing was written");
+            return Err(stated!("{name} has {size} bytes, and {path} only {room}: nothing was written"));
         }
         Ok(DeviceWriter {
             path: self.path.clone(),
@@ -65,15 +64,17 @@ impl Device {
     }
 
     /// Error of an entry that a device cannot hold.
-    pub fn refuse<T>(&self, name: &[u8], what: &str) -> anyhow::Result<T> {
+    pub fn refuse<T>(&self, name: &[u8], what: &str) -> Result<T, LocalError> {
         let (name, path) = (shown_name(name), shown_path(&self.path));
-        bail!("{name} is a {what}, and {path} takes the contents of one file: send a single file or device")
+        return Err(stated!(
+            "{name} is a {what}, and {path} takes the contents of one file: send a single file or device"
+        ));
     }
 }
 
 impl DeviceWriter {
     /// Appends bytes.
-    pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), LocalError> {
         self.expect_room(bytes.len() as u64)?;
         let Self { writer, is_partly_changed, .. } = self;
         let written = writer.write(bytes, |_| {
@@ -84,7 +85,7 @@ impl DeviceWriter {
     }
 
     /// Appends zeros.
-    pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
+    pub fn go_over(&mut self, len: u64) -> Result<(), LocalError> {
         self.expect_room(len)?;
         let Self { writer, is_partly_changed, .. } = self;
         let written = writer.go_over(len, |_| {
@@ -95,7 +96,7 @@ impl DeviceWriter {
     }
 
     /// Ends a verified file: waits until it is on the device.
-    pub fn finish(self) -> anyhow::Result<()> {
+    pub fn finish(self) -> Result<(), LocalError> {
         let file: &File = self.writer.file();
         file.sync_all().map_err(|error| self.failed(error))?;
         self.is_partly_changed.store(false, Ordering::Relaxed);
@@ -108,14 +109,14 @@ impl DeviceWriter {
     }
 
     /// A stream does not announce its size.
-    fn expect_room(&self, len: u64) -> anyhow::Result<()> {
+    fn expect_room(&self, len: u64) -> Result<(), LocalError> {
         if self.writer.at().saturating_add(len) > self.size {
-            bail!("more arrives than the {} bytes of {}", self.size, shown_path(&self.path));
+            return Err(stated!("more arrives than the {} bytes of {}", self.size, shown_path(&self.path)));
         }
         Ok(())
     }
 
-    fn failed(&self, error: io::Error) -> anyhow::Error {
-        anyhow::Error::from(error).context(cannot_write(&self.path))
+    fn failed(&self, error: io::Error) -> LocalError {
+        LocalError::from(error).context(cannot_write(&self.path))
     }
 }

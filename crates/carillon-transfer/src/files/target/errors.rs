@@ -4,13 +4,14 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
 
 use super::super::names::{shown_path, split};
-use super::super::problem::{Unstorable, is_unfit};
+use super::super::problem::is_unfit;
+use super::super::unstorable::Unstorable;
 use super::super::written::Written;
+use crate::error::{LocalError, stated};
 
 /// Reason why an entry could not be given its name.
 pub(super) fn unnamed_because(
@@ -19,7 +20,7 @@ pub(super) fn unnamed_because(
     name: &[u8],
     written: &Written,
     path: &dyn Fn() -> PathBuf,
-) -> anyhow::Error {
+) -> LocalError {
     let found = statat(directory, split(name).1, AtFlags::SYMLINK_NOFOLLOW);
     if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory)
         && let Ok(found) = &found
@@ -34,7 +35,7 @@ pub(super) fn unnamed_because(
     match error.kind() {
         io::ErrorKind::AlreadyExists => exists(&path()),
         _ if is_unfit_io(&error, directory) => Unstorable::unfit(error).into(),
-        _ => anyhow::Error::from(error).context(cannot_create(&path())),
+        _ => LocalError::from(error).context(cannot_create(&path())),
     }
 }
 
@@ -47,12 +48,12 @@ pub(super) fn has_no_links(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::PERM | Errno::NOSYS | Errno::NOTSUP))
 }
 
-pub(super) fn is_a_directory(path: &Path) -> anyhow::Error {
-    anyhow!("{} is a directory: choose another --out", shown_path(path))
+pub(super) fn is_a_directory(path: &Path) -> LocalError {
+    stated!("{} is a directory: choose another --out", shown_path(path))
 }
 
-pub(super) fn exists(path: &Path) -> anyhow::Error {
-    anyhow!("{} exists: give --overwrite to replace it, or another --out", shown_path(path))
+pub(super) fn exists(path: &Path) -> LocalError {
+    stated!("{} exists: give --overwrite to replace it, or another --out", shown_path(path))
 }
 
 pub(super) fn cannot_create(path: &Path) -> String {

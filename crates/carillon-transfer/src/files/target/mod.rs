@@ -14,7 +14,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use carillon_wire::file::{ResumePoint, TransferId};
 use rustix::fs::{Mode, Stat, fchmod, fstat};
 
@@ -25,13 +24,14 @@ use super::leftovers::Sweep;
 use super::manifest::special;
 use super::names::{below, shown_path, split};
 use super::output::Output;
-use super::problem::Unstorable;
 use super::resume::{Journal, Kept};
 use super::spool::Spool;
 use super::times::{self, Attributes};
+use super::unstorable::Unstorable;
 use super::update::{Lookup, list_identity};
 use super::written::{Written, exact_device};
 use crate::LocalError;
+use crate::error::Context as _;
 
 pub use device::Device;
 pub(super) use in_place::{Marked, is_marked, marked_file, unmark};
@@ -124,7 +124,7 @@ impl Target {
         Ok(Target::Device(Device::new(path)?))
     }
 
-    fn open(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
+    fn open(root: &Path, overwrite: bool) -> Result<Target, LocalError> {
         let failed = || format!("cannot write to directory {}", shown_path(root));
         if let Ok(found) = std::fs::metadata(root)
             && !found.is_dir()
@@ -221,7 +221,7 @@ impl Target {
     }
 
     /// Writes everything to the disk, if that was asked for.
-    pub(super) fn sync(&self) -> anyhow::Result<()> {
+    pub(super) fn sync(&self) -> Result<(), LocalError> {
         match self {
             Target::Directory(folder) if folder.options.syncs => folder.sync(),
             Target::Directory(_) => Ok(()),
@@ -411,7 +411,7 @@ impl Folder {
         position: &'a mut Position,
         names: &[u8],
         attributes: Option<Attributes>,
-    ) -> anyhow::Result<BorrowedFd<'a>> {
+    ) -> Result<BorrowedFd<'a>, LocalError> {
         let descent = match position {
             Some(descent) => descent,
             None => {
@@ -443,7 +443,7 @@ impl Folder {
 impl Folder {
     /// Writes the file systems of all entries of the transfer to their disks. One call for a file system takes far less
     /// time than one for each of many files.
-    fn sync(&self) -> anyhow::Result<()> {
+    fn sync(&self) -> Result<(), LocalError> {
         let failed = || format!("cannot write {} to the disk", shown_path(&self.root));
         let descent = Descent::new(&self.root).with_context(failed)?;
         let stat = fstat(descent.root()).map_err(io::Error::from).with_context(failed)?;

@@ -5,8 +5,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
 use super::super::draft::Draft;
 use super::super::holes;
 use super::super::names::{shown_name, shown_path};
@@ -14,6 +12,7 @@ use super::super::output::Output;
 use super::device::DeviceWriter;
 use super::errors::cannot_write;
 use super::in_place::InPlace;
+use crate::error::{Context as _, LocalError};
 
 /// An incomplete file. Dropping it removes the file, unless it is changed in place.
 #[derive(Debug)]
@@ -52,7 +51,7 @@ impl Partial {
     }
 
     /// Appends bytes.
-    pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), LocalError> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
             Kind::InPlace { file, path } => file.write(bytes).with_context(|| cannot_write(path)),
@@ -62,7 +61,7 @@ impl Partial {
     }
 
     /// Truncates the file to this length; one that is changed in place, and a device, stay as they are.
-    pub fn cut(&mut self, len: u64) -> anyhow::Result<()> {
+    pub fn cut(&mut self, len: u64) -> Result<(), LocalError> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.cut(len).with_context(|| cannot_write(path)),
             Kind::InPlace { .. } | Kind::Device(_) | Kind::Output(_) => Ok(()),
@@ -70,7 +69,7 @@ impl Partial {
     }
 
     /// Appends zeros as a hole.
-    pub fn go_over(&mut self, len: u64) -> anyhow::Result<()> {
+    pub fn go_over(&mut self, len: u64) -> Result<(), LocalError> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.go_over(len).with_context(|| cannot_write(path)),
             Kind::InPlace { file, path } => file.go_over(len).with_context(|| cannot_write(path)),

@@ -5,15 +5,15 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
 use carillon_wire::file::{RelativePath, SUBTREE_BYTES};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::super::draft::{self, Draft, WriteError};
 use super::super::names::{below, shown_path, split};
-use super::super::problem::{Unstorable, is_unfit};
+use super::super::problem::is_unfit;
 use super::super::times::Attributes;
+use super::super::unstorable::Unstorable;
 use super::super::written::{Written, lists};
 use super::errors::{
     cannot_create, cannot_write, exists, has_no_links, is_a_directory, is_unfit_io, unnamed_because,
@@ -21,6 +21,7 @@ use super::errors::{
 use super::in_place::{InPlace, unmark};
 use super::partial::Kind;
 use super::{ExistingFiles, FolderOptions, Partial, Position, Target, next};
+use crate::error::{Context as _, LocalError, stated};
 
 impl Target {
     /// Reopens the partial file of an earlier attempt; `read` receives its contents.
@@ -31,7 +32,7 @@ impl Target {
         size: Option<u64>,
         part: &[u8],
         read: impl FnMut(&[u8]),
-    ) -> anyhow::Result<Option<Partial>> {
+    ) -> Result<Option<Partial>, LocalError> {
         let Target::Directory(folder) = self else { return Ok(None) };
         let (parents, _) = split(name);
         let (above, part) = split(part);
@@ -53,7 +54,7 @@ impl Target {
         position: &mut Position,
         name: &RelativePath<'_>,
         size: u64,
-    ) -> anyhow::Result<Option<File>> {
+    ) -> Result<Option<File>, LocalError> {
         let Target::Directory(folder) = self else { return Ok(None) };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
@@ -79,7 +80,7 @@ impl Target {
         name: &RelativePath<'_>,
         size: Option<u64>,
         mode: u32,
-    ) -> anyhow::Result<Partial> {
+    ) -> Result<Partial, LocalError> {
         let folder = match self {
             Target::Directory(folder) => folder,
             Target::Output(output) => return Ok(Partial(Kind::Output(output.clone()))),
@@ -130,7 +131,7 @@ impl Target {
         name: &RelativePath<'_>,
         attributes: Attributes,
         bytes: &[u8],
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let folder = match self {
             Target::Directory(folder) => folder,
             Target::Output(output) => return output.write(bytes).and_then(|()| output.flush()),
@@ -170,7 +171,7 @@ impl Target {
         position: &mut Position,
         name: &RelativePath<'_>,
         bytes: &[u8],
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         self.write(position, name, Attributes { mode: 0o666, modified: None }, bytes)
     }
 
@@ -181,7 +182,7 @@ impl Target {
         position: &mut Position,
         name: &RelativePath<'_>,
         attributes: Attributes,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         match self {
             Target::Directory(folder) => folder.enter(position, name, Some(attributes)).map(|_| ()),
             Target::Device(device) => device.refuse(name, "directory"),
@@ -196,7 +197,7 @@ impl Target {
         name: &RelativePath<'_>,
         target: &[u8],
         again: bool,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let folder = match self {
             Target::Directory(folder) => folder,
             Target::Device(device) => return device.refuse(name, "symbolic link"),
@@ -233,7 +234,7 @@ impl Target {
         partial: Partial,
         name: &RelativePath<'_>,
         attributes: Attributes,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), LocalError> {
         let (draft, path, overwrite) = match partial.0 {
             Kind::File { draft, path, overwrite } => (draft, path, overwrite),
             Kind::InPlace { file, path } => {
@@ -246,7 +247,9 @@ impl Target {
             Kind::Output(output) => return output.flush(),
             Kind::Device(device) => return device.finish(),
         };
-        let Target::Directory(folder) = self else { bail!("{} has no directory", shown_path(&path)) };
+        let Target::Directory(folder) = self else {
+            return Err(stated!("{} has no directory", shown_path(&path)));
+        };
         let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
         let directory = directory.as_fd();
         if overwrite {
@@ -273,7 +276,7 @@ fn open_in_place(
     found: &Stat,
     size: Option<u64>,
     path: &Path,
-) -> anyhow::Result<Option<Partial>> {
+) -> Result<Option<Partial>, LocalError> {
     if options.existing != ExistingFiles::ChangedInPlace || size.is_none_or(|size| size < SUBTREE_BYTES) {
         return Ok(None);
     }
@@ -286,7 +289,7 @@ fn open_in_place(
 
 impl Written {
     /// Refuses a path with a name that leads to another entry of the transfer.
-    fn check(&self, directory: BorrowedFd<'_>, path: &[u8]) -> anyhow::Result<()> {
+    fn check(&self, directory: BorrowedFd<'_>, path: &[u8]) -> Result<(), LocalError> {
         let Ok(found) = statat(directory, split(path).1, AtFlags::SYMLINK_NOFOLLOW) else { return Ok(()) };
         match self.alias(directory, path, &found) {
             Some(other) => Err(Unstorable::alias(&other).into()),
@@ -295,7 +298,7 @@ impl Written {
     }
 
     /// Records a created entry, unless the file system has changed its name.
-    fn made(&mut self, directory: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> anyhow::Result<()> {
+    fn made(&mut self, directory: BorrowedFd<'_>, path: &[u8], stat: &Stat) -> Result<(), LocalError> {
         let (_, name) = split(path);
         // FAT omits trailing dots and spaces.
         if (name.ends_with(b".") || name.ends_with(b" ")) && !lists(directory, name) {

@@ -18,10 +18,12 @@ use rustix::io::Errno;
 use super::super::descent::open_directory;
 use super::super::manifest::Exclude;
 use super::super::names::{is_part_name, shown_name, split};
-use super::super::problem::{Problem, Unstorable, damaged, ours, refused};
+use super::super::problem::{Problem, damaged, ours, refused};
 use super::super::times;
+use super::super::unstorable::Unstorable;
 use super::listed::{Listed, ListedKind};
 use super::lookup::Lookup;
+use crate::error::LocalError;
 
 /// Request of a sender to delete what it has not listed, and the plan for it.
 #[derive(Debug)]
@@ -101,7 +103,7 @@ impl Deletion {
                 Ok(is_gone) => self.deleted.extend(is_gone.then_some(doomed)),
                 Err(error) => {
                     let text = format!("cannot delete {}", shown_name(&doomed.name));
-                    return Err(ours(anyhow::Error::from(std::io::Error::from(error)).context(text)));
+                    return Err(ours(LocalError::from(std::io::Error::from(error)).context(text)));
                 }
             }
         }

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 
-use anyhow::anyhow;
 use carillon_core::{Duration, Time};
 use carillon_wire::file::{DIGEST_LEN, HOLE_MAX, PACK_RECORD_LEN, Record, RelativePath, SUBTREE_BYTES};
 use carillon_wire::holdings::Holding;
@@ -16,10 +15,11 @@ use super::super::reader::{Notes, Reader, Stage, Step, header_len, pack};
 use super::super::times;
 use super::super::tree::Tree;
 use super::{Announcement, Asked, DELETIONS_QUESTION, Description, MAX_SUBTREES, Phase, Plan, is_described};
+use crate::error::{LocalError, stated};
 
 impl Reader {
     /// Adds the next record of an update before the files.
-    pub(in crate::files) fn go_on_updating(&mut self, now: Time, phase: Phase) -> anyhow::Result<Step> {
+    pub(in crate::files) fn go_on_updating(&mut self, now: Time, phase: Phase) -> Result<Step, LocalError> {
         let Some(update) = &mut self.update else { return Ok(Step::Done) };
         let (announcement, describe) = (update.announcement, update.describe.len());
         match phase {
@@ -61,13 +61,13 @@ impl Reader {
         }
     }
 
-    fn turn_to(&mut self, phase: Phase) -> anyhow::Result<Step> {
+    fn turn_to(&mut self, phase: Phase) -> Result<Step, LocalError> {
         self.stage = Stage::Update(phase);
         Ok(Step::More)
     }
 
     /// Adds an entry to the list, with the digest of a file if files are compared by digest.
-    fn list_entry(&mut self, at: usize) -> anyhow::Result<Step> {
+    fn list_entry(&mut self, at: usize) -> Result<Step, LocalError> {
         let manifest = self.manifest.clone();
         let entry = &manifest.entries()[at];
         let checksum = self.update.as_ref().is_some_and(|update| update.announcement.flags.checksum);
@@ -76,12 +76,12 @@ impl Reader {
             return Ok(Step::Full);
         }
         let path =
-            RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{} is not a valid path", entry.shown()))?;
+            RelativePath::new(&entry.name).ok_or_else(|| stated!("{} is not a valid path", entry.shown()))?;
         let (index, mode) = (at as u32, entry.mode);
         match &entry.kind {
             &Kind::Directory { modified } => self.tell(&Record::Directory { index, mode, modified, path }),
             Kind::Link(target) => self.tell(&Record::Link { index, target, path }),
-            Kind::Stream => return Err(anyhow!("a stream cannot be compared")),
+            Kind::Stream => return Err(stated!("a stream cannot be compared")),
             Kind::File { path: source, stamp } => {
                 let (size, modified) = (Some(stamp.size()), times::carried(stamp.modified()));
                 self.tell(&Record::File { index, size, mode, modified, path });
@@ -136,7 +136,7 @@ impl Reader {
     }
 
     /// Opens a file to describe. One that cannot be described is sent in full, or withdrawn in its turn.
-    fn describe(&mut self, at: usize) -> anyhow::Result<Step> {
+    fn describe(&mut self, at: usize) -> Result<Step, LocalError> {
         let manifest = self.manifest.clone();
         let Some(Kind::File { path, stamp }) = self.described_file(at).map(|at| &manifest.entries()[at].kind)
         else {
@@ -158,7 +158,7 @@ impl Reader {
     }
 
     /// Reads on in a file that is described, and adds the values of its subtrees.
-    fn describe_subtrees(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
+    fn describe_subtrees(&mut self, now: Time, at: usize) -> Result<Step, LocalError> {
         let (Some(file), Some(update)) = (self.described_file(at), &mut self.update) else {
             return self.turn_to(Phase::Describe(at + 1));
         };
@@ -252,7 +252,7 @@ impl Reader {
     }
 
     /// Passes over a part of the file that every receiver has. Like a hole it has a message of its own.
-    pub(in crate::files) fn pass_over_part(&mut self, at: usize) -> anyhow::Result<Step> {
+    pub(in crate::files) fn pass_over_part(&mut self, at: usize) -> Result<Step, LocalError> {
         let offset = self.contents.offset();
         if !self.packer.is_empty() {
             return Ok(Step::Full);
