@@ -63,7 +63,15 @@ fn sweep_counting(
     run_into(
         &file,
         dir,
-        &SweepOptions { contents, existing, jobs, testbed: None, shared: None, stop, progress: &progress },
+        &SweepOptions {
+            contents,
+            existing,
+            threads: jobs.into(),
+            testbed: None,
+            shared: None,
+            stop,
+            progress: &progress,
+        },
     )
     .map(drop)
 }
@@ -139,7 +147,7 @@ fn a_sweep_does_not_go_on_with_another_content_of_a_file() {
         let options = SweepOptions {
             contents,
             existing,
-            jobs: 1,
+            threads: 1.into(),
             testbed: None,
             shared: None,
             stop: &stop,

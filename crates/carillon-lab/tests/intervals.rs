@@ -37,7 +37,7 @@ fn sweep(dir: &Path, file: &ScenarioFile) {
     let options = SweepOptions {
         contents: Contents::default(),
         existing: Existing::Keep,
-        jobs: 1,
+        threads: 1.into(),
         testbed: None,
         shared: None,
         stop: &|| false,

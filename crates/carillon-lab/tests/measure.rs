@@ -142,7 +142,7 @@ fn sweep(dir: &Path, run: &str, jobs: usize) {
     let options = SweepOptions {
         contents,
         existing: Existing::Replace,
-        jobs,
+        threads: jobs.into(),
         testbed: None,
         shared: None,
         stop: &|| false,

@@ -165,7 +165,7 @@ fn table_4_1(settings: &[(&str, &str)]) -> Figure {
     let options = SweepOptions {
         contents: Contents::default(),
         existing: Existing::Keep,
-        jobs: 1,
+        threads: 1.into(),
         testbed: None,
         shared: None,
         stop: &|| false,

@@ -46,7 +46,7 @@ fn sweep(
     let options = SweepOptions {
         contents,
         existing,
-        jobs,
+        threads: jobs.into(),
         testbed: None,
         shared: None,
         stop: &stop,

@@ -31,7 +31,7 @@ fn run(text: &str, dir: &Path) {
     let options = SweepOptions {
         contents: Contents::default(),
         existing: Existing::Replace,
-        jobs: 2,
+        threads: 2.into(),
         testbed: None,
         shared: None,
         stop: &|| false,

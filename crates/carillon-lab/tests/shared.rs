@@ -61,8 +61,15 @@ fn sweep(
 ) -> Result<(), SweepError> {
     let contents = Contents { samples: true, ..Contents::default() };
     let (existing, stop) = (Existing::Keep, || !may_run);
-    let options =
-        SweepOptions { contents, existing, jobs: 2, testbed: None, shared, stop: &stop, progress: &|_| {} };
+    let options = SweepOptions {
+        contents,
+        existing,
+        threads: 2.into(),
+        testbed: None,
+        shared,
+        stop: &stop,
+        progress: &|_| {},
+    };
     run_into(file, dir, &options).map(drop)
 }
 

@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use carillon_lab::compare::SummaryComparison;
-use carillon_lab::reproduce::{
-    EXPERIMENTS, Experiment, Laboratory, Options, Outcome, ReproduceError, matching,
-};
+use carillon_lab::reproduce::{EXPERIMENTS, Laboratory, Options, Outcome, ReproduceError, matching};
 use carillon_lab::results::Existing;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -52,17 +50,18 @@ pub fn reproduce(
             stop: &stop,
             progress: &run_done,
         });
-        laboratory.expect(&chosen)?;
-        let mut one = |experiment: &'static Experiment| -> Result<Reproduced, ReproduceError> {
-            let outcome = laboratory.reproduce(experiment)?;
+        let mut outcomes: Vec<Reproduced> = Vec::new();
+        laboratory.reproduce_each::<ReproduceError>(&chosen, &mut |experiment, outcome| {
             let (kind, text, json) = match &outcome {
                 Outcome::Table(table) => ("table", table.to_string(), serde_json::to_string(table)),
                 Outcome::Study(study) => ("study", study.to_string(), serde_json::to_string(study)),
                 Outcome::Figure(figure) => ("figure", figure.title.clone(), serde_json::to_string(figure)),
             };
-            Ok((experiment.id, kind, outcome.holds(), text, json.expect("outcomes are plain data")))
-        };
-        chosen.into_iter().map(&mut one).collect::<Result<Vec<_>, _>>()
+            let json = json.expect("outcomes are plain data");
+            outcomes.push((experiment.id, kind, outcome.holds(), text, json));
+            Ok(())
+        })?;
+        Ok::<_, ReproduceError>(outcomes)
     })?;
     outcomes.map_err(run_error)
 }

@@ -33,7 +33,7 @@ pub fn run_into(
         let options = SweepOptions {
             contents: Contents { samples, ..Contents::default() },
             existing,
-            jobs,
+            threads: jobs.into(),
             testbed: None,
             shared: None,
             stop: &|| work.is_stopped(),

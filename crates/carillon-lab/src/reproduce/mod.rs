@@ -27,10 +27,12 @@ mod quantities;
 mod quotient;
 mod recovery;
 mod simulation;
+mod simulations;
 mod status_analysis;
 mod study;
 mod summary;
 mod table;
+mod task;
 
 pub use crate::check::{Check, CheckVerdict, HEADINGS, table as check_table};
 pub use crate::sheet::{Heading, Number, Sheet};

@@ -22,6 +22,6 @@ pub struct Options<'a> {
     pub existing: Existing,
     /// Returns true when the run is to stop.
     pub stop: &'a (dyn Fn() -> bool + Sync),
-    /// Told after each run, with the number of all runs of the scenario.
+    /// Told after each run, with the number of all that are run. With a precision it becomes smaller on the way.
     pub progress: &'a (dyn Fn(usize) + Sync),
 }

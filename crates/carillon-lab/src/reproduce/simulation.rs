@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::error::ReproduceError;
 use super::kept::Source;
 use super::options::Options;
+use super::task::Task;
 use crate::metrics::{Bounds, Terms};
-use crate::results::{Contents, SharedRuns, SweepOptions, Testbed, run_into};
+use crate::results::{Contents, SweepOptions, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, number_of, text_of};
 use crate::statistics::Summary;
 use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
@@ -65,35 +66,22 @@ impl Simulation {
         Ok(file.with_all(&settings)?)
     }
 
-    /// Runs a scenario into its folder below `--out`, on the testbed if one is given, and reads the results. Runs that
-    /// are shared are made once.
+    /// Runs a scenario into its folder below `--out` and reads the results.
     pub(super) fn run(
-        id: &str,
-        file: ScenarioFile,
-        unicast_settings: Option<&[(&str, &str)]>,
-        samples: bool,
-        (testbed, shared): (Option<&Testbed<'_>>, Option<&SharedRuns>),
+        task: &Task,
+        sweep: &SweepOptions<'_>,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
-        let file = Self::with_options(file, options)?;
         let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
-            let sweep = SweepOptions {
-                contents: Contents { samples, ..Contents::default() },
-                existing: options.existing,
-                jobs: options.jobs,
-                testbed,
-                shared,
-                stop: options.stop,
-                progress: options.progress,
-            };
-            run_into(file, dir, &sweep)?;
+            let contents = Contents { samples, ..sweep.contents };
+            run_into(file, dir, &SweepOptions { contents, ..*sweep })?;
             Simulation::read(dir, file)
         };
-        let dir = options.out.join(id);
-        let mut simulation = read(&dir, &file, samples)?;
-        if let Some(settings) = unicast_settings {
-            let unicast = file.with_all(settings)?;
-            let unicast = read(&options.out.join(format!("{id}-unicast")), &unicast, false)?;
+        let dir = options.out.join(&task.id);
+        let files = task.files(options)?;
+        let mut simulation = read(&dir, &files[0], options.samples && task.has_samples)?;
+        if let Some(file) = files.get(1) {
+            let unicast = read(&options.out.join(format!("{}-unicast", task.id)), file, false)?;
             simulation.unicast_deviation = Some(simulation.unicast_deviation(&unicast));
         }
         Ok(simulation)

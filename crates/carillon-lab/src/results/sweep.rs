@@ -7,17 +7,18 @@ use thiserror::Error;
 use super::shared::SharedRuns;
 use super::{Contents, Existing, Report, ResultsError, Writer, is_complete};
 use crate::plan::{Plan, Run};
-use crate::run::{RunError, RunResult, run_each};
+use crate::run::{RunError, RunResult, Threads, run_each};
 use crate::scenario::{ScenarioError, ScenarioFile};
 
 /// Options of a sweep.
+#[derive(Clone, Copy)]
 pub struct SweepOptions<'a> {
     /// Files to write.
     pub contents: Contents,
     /// Handling of existing results.
     pub existing: Existing,
     /// Threads.
-    pub jobs: usize,
+    pub threads: Threads<'a>,
     /// Runs them, one after the other, in place of the simulator.
     pub testbed: Option<&'a Testbed<'a>>,
     /// Runs that other sweeps have too; they are made once.
@@ -29,7 +30,7 @@ pub struct SweepOptions<'a> {
 }
 
 /// Makes a run on a testbed, or says why it could not.
-pub type Testbed<'a> = dyn Fn(&Run) -> Result<RunResult, String> + 'a;
+pub type Testbed<'a> = dyn Fn(&Run) -> Result<RunResult, String> + Sync + 'a;
 
 /// A sweep that did not come to its end.
 #[derive(Debug, Error)]
@@ -98,7 +99,7 @@ fn run_shared(
     // Own metrics and messages are not shared.
     let is_plain = !options.contents.messages && options.contents.metrics.is_empty();
     let Some(shared) = options.shared.filter(|_| is_plain) else {
-        return run_each(plan, &longest_first(file, pending.to_vec()), options.jobs, options.stop, take);
+        return run_each(plan, &longest_first(file, pending.to_vec()), options.threads, options.stop, take);
     };
     let shared = shared.of_plan(file, plan);
     let (mut others, mut first_needed) = (Vec::new(), 0);
@@ -112,7 +113,7 @@ fn run_shared(
         }
     }
     // A run that is needed no more stays in the list: `take` says so again.
-    run_each(plan, &longest_first(file, others), options.jobs, options.stop, &mut |run, result| {
+    run_each(plan, &longest_first(file, others), options.threads, options.stop, &mut |run, result| {
         shared.keep(run, &result);
         take(run, result)
     })

@@ -1,6 +1,7 @@
 //! Runs on this machine: with a limit of memory and the real time, and all runs of a plan on several threads.
 
 mod memory;
+mod threads;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,6 +18,8 @@ use carillon_run::run::{Supervisor, simulate};
 use crate::plan::{Plan, Run};
 use memory::MemoryWatch;
 
+pub use threads::{Permits, Rank, Threads};
+
 /// Runs one scenario; `observer` watches too.
 pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
     run_while(run, observer, &|| false).map(|result| result.expect("the run cannot be stopped"))
@@ -32,14 +35,14 @@ pub fn run_while(
     simulate(run, observer, &mut Process { begin, memory: MemoryWatch::new(run.scenario.memory_limit), stop })
 }
 
-/// Runs these runs of a plan on `jobs` threads and passes each result to `take` as it ends, with its index in the
+/// Runs these runs of a plan on several threads and passes each result to `take` as it ends, with its index in the
 /// plan. `take` returns the first run that is still needed: earlier ones do not start, and those in progress are
 /// abandoned. The first error of a run or of `take` ends it. So does `stop`: no further run starts, and runs in
 /// progress are abandoned.
 pub fn run_each<E: From<RunError> + Send>(
     plan: &Plan,
     runs: &[usize],
-    jobs: usize,
+    threads: Threads<'_>,
     stop: &(dyn Fn() -> bool + Sync),
     take: &mut (dyn FnMut(usize, RunResult) -> Result<usize, E> + Send),
 ) -> Result<(), E> {
@@ -49,6 +52,7 @@ pub fn run_each<E: From<RunError> + Send>(
     let failed = AtomicBool::new(false);
     let work = || {
         let over = || stop() || failed.load(Ordering::Relaxed);
+        let mut permit = threads.permit();
         while !over()
             && let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed))
         {
@@ -74,11 +78,15 @@ pub fn run_each<E: From<RunError> + Send>(
                 }
                 Err(_) => {}
             }
+            drop(taken);
+            if let Some(permit) = &mut permit {
+                permit.give_way();
+            }
         }
     };
     // Not more threads than runs. This one works too, so that the runs are done if the system refuses the others.
     std::thread::scope(|scope| {
-        for _ in 1..jobs.min(runs.len()) {
+        for _ in 1..threads.number().min(runs.len()) {
             if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -93,7 +101,7 @@ pub fn run_each<E: From<RunError> + Send>(
 pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
     let mut results: Vec<Option<RunResult>> = plan.runs.iter().map(|_| None).collect();
     let all: Vec<usize> = (0..plan.runs.len()).collect();
-    run_each::<RunError>(plan, &all, jobs, &|| false, &mut |run, result| {
+    run_each::<RunError>(plan, &all, jobs.into(), &|| false, &mut |run, result| {
         results[run] = Some(result);
         Ok(0)
     })?;

@@ -104,26 +104,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         stop: &asked,
         progress: &run_done,
     });
-    laboratory.expect(&chosen)?;
     let mut page = Page::new("Tables and figures beside their published numbers, and open questions");
     let mut holds = true;
-    for experiment in chosen {
-        let outcome = laboratory.reproduce(experiment)?;
-        let text = match (&outcome, args.json) {
-            (Outcome::Table(comparison), false) => comparison.to_string(),
-            (Outcome::Table(comparison), true) => serde_json::to_string(comparison)?,
-            (Outcome::Study(study), false) => study.to_string(),
-            (Outcome::Study(study), true) => serde_json::to_string(study)?,
-            (Outcome::Figure(figure), true) => serde_json::to_string(figure)?,
-            (Outcome::Figure(figure), false) => described(figure, args.out.given()),
-        };
-        writeln!(stdout, "{text}")?;
+    laboratory.reproduce_each::<anyhow::Error>(&chosen, &mut |experiment, outcome| {
+        writeln!(stdout, "{}", shown(&outcome, args)?)?;
         if let Some(dir) = args.out.given() {
             write_outcome(&dir.join(experiment.id), &outcome)?;
         }
         page.add(experiment, &outcome);
         holds &= outcome.holds();
-    }
+        Ok(())
+    })?;
     progress.finish();
     let index = args.out.given().map(|dir| dir.join("index.html"));
     let report = args.report.as_ref().map(|file| match (file, &index) {
@@ -145,6 +136,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         eprintln!("{change}");
     }
     if holds && changes.is_empty() { Ok(()) } else { Err(JobFailed.into()) }
+}
+
+/// Text of an outcome on standard output.
+fn shown(outcome: &Outcome, args: &Args) -> anyhow::Result<String> {
+    Ok(match (outcome, args.json) {
+        (Outcome::Table(comparison), false) => comparison.to_string(),
+        (Outcome::Table(comparison), true) => serde_json::to_string(comparison)?,
+        (Outcome::Study(study), false) => study.to_string(),
+        (Outcome::Study(study), true) => serde_json::to_string(study)?,
+        (Outcome::Figure(figure), true) => serde_json::to_string(figure)?,
+        (Outcome::Figure(figure), false) => described(figure, args.out.given()),
+    })
 }
 
 /// Experiments named on the command line, or all shipped ones.

@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, None, Backend::Sim) => {
             let stop = Stop::on_signals()?;
             let mut take = |run, result: RunResult| Ok::<usize, RunFailed>(take(run, result)?);
-            run_each(&plan, &pending, args.jobs.number(), &|| stop.asked(), &mut take)
+            run_each(&plan, &pending, args.jobs.number().into(), &|| stop.asked(), &mut take)
                 .map_err(|RunFailed(error)| error)
         }
     };
