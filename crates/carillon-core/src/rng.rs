@@ -25,7 +25,12 @@ impl Seeds {
 
     /// Streams of one node.
     pub fn node(&self, node: NodeId) -> Seeds {
-        self.child(b"node").child(&node.0.to_be_bytes())
+        self.nodes().node(node)
+    }
+
+    /// Streams of all nodes, for callers that ask for those of many: half of the hashes are computed once.
+    pub fn nodes(&self) -> NodeSeeds {
+        NodeSeeds(self.child(b"node"))
     }
 
     /// Streams of one named part, such as a link.
@@ -48,6 +53,17 @@ impl Seeds {
 
     fn child(&self, name: &[u8]) -> Seeds {
         Seeds(*blake3::keyed_hash(&self.0, name).as_bytes())
+    }
+}
+
+/// Random streams of nodes, or of other numbered parts.
+#[derive(Clone, Debug)]
+pub struct NodeSeeds(Seeds);
+
+impl NodeSeeds {
+    /// Streams of one node: those of [`Seeds::node`].
+    pub fn node(&self, node: NodeId) -> Seeds {
+        self.0.child(&node.0.to_be_bytes())
     }
 }
 

@@ -131,6 +131,20 @@ impl Journal {
         let length =
             (ENTRY_HEADER_BYTES - 8 + messages.len() * MESSAGE_RECORD_BYTES + samples + nodes) as u64;
         self.file.seek(SeekFrom::Start(self.end))?;
+        // Where the next part begins.
+        let mut at = self.end + ENTRY_HEADER_BYTES as u64;
+        let mut range = |count: usize, head: u64, size: usize| {
+            let range = JournalRange { at: at + head, count: count as u64 };
+            at = range.at + (count * size) as u64;
+            range
+        };
+        let mut entry = Entry {
+            steps: result.steps,
+            wall: result.wall,
+            messages: range(messages.len(), 0, MESSAGE_RECORD_BYTES),
+            metrics: Vec::with_capacity(result.samples.len()),
+            nodes: Vec::new(),
+        };
         // There may be ten million samples: they are not copied.
         let mut out = BufWriter::new(&self.file);
         let mut put = |number: u64| out.write_all(&number.to_le_bytes());
@@ -165,20 +179,18 @@ impl Journal {
             put(number_of(metric))?;
             put(values.len() as u64)?;
             values.iter().try_for_each(|value| put(value.to_bits()))?;
+            entry.metrics.push((metric, range(values.len(), 16, 8)));
         }
         for (metric, nodes) in &result.nodes {
             put(number_of(metric))?;
             put(nodes.len() as u64)?;
             nodes.iter().try_for_each(|node| put(node.0.into()))?;
+            entry.nodes.push((metric, range(nodes.len(), 16, 8)));
         }
         out.flush()?;
         drop(out);
-        let end = self.end + 8 + length;
-        self.file.seek(SeekFrom::Start(self.end))?;
-        let entry = record(&mut BufReader::new(&self.file), self.end, end, self.own_metrics)?;
-        let (_, entry, _) = entry.expect("what was just written is whole");
         self.runs[run] = Some(entry);
-        self.end = end;
+        self.end += 8 + length;
         Ok(())
     }
 

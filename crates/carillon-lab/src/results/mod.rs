@@ -7,6 +7,7 @@ mod existing;
 mod folder;
 mod journal;
 mod nodes;
+mod point;
 mod shared;
 mod sorted;
 mod sweep;
@@ -23,6 +24,7 @@ use toml::Value;
 use self::existing::{check_resumed, remove_leftovers};
 use self::journal::{Journal, JournalRange};
 use self::nodes::{NodeStatistics, NodeTable};
+use self::point::{MetricInProgress, PointInProgress};
 use crate::metrics::{MessageRecord, SubjectKind, without_latency};
 use crate::plan::{Plan, Run};
 use crate::run::RunResult;
@@ -51,8 +53,8 @@ pub struct Writer<'a> {
     left_out: usize,
     /// Steps of the runs with written rows.
     steps: u64,
-    /// Means of the runs written of the point in progress: for each metric one of each run.
-    means: Vec<Vec<f64>>,
+    /// Runs written of the point in progress.
+    current: PointInProgress,
     runs_csv: BufWriter<File>,
     summary_csv: BufWriter<File>,
     summary: Table,
@@ -185,7 +187,7 @@ impl<'a> Writer<'a> {
             written: 0,
             left_out: 0,
             steps: 0,
-            means: Vec::new(),
+            current: PointInProgress::default(),
             report: Report::default(),
         };
         let header = table(&writer.keys, &RUN_COLUMNS);
@@ -196,7 +198,7 @@ impl<'a> Writer<'a> {
             header.append_csv(nodes.out(), true).map_err(io_at(dir))?;
         }
         writer.write_manifest()?;
-        writer.write_rows()?;
+        writer.write_rows(None)?;
         Ok(writer)
     }
 
@@ -212,9 +214,7 @@ impl<'a> Writer<'a> {
         if run >= self.written && self.journal.run(run).is_none() {
             let path = self.dir.join(JOURNAL_FILE);
             self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
-            // The journal has it.
-            drop(result);
-            self.write_rows()?;
+            self.write_rows(Some((run, result)))?;
         }
         Ok(self.written)
     }
@@ -258,11 +258,13 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes what stands next in the order of the plan, as far as it is done.
-    fn write_rows(&mut self) -> Result<(), ResultsError> {
+    /// Writes what stands next in the order of the plan, as far as it is done. The samples of the run that has just ended
+    /// need not be read from the journal.
+    fn write_rows(&mut self, ended: Option<(usize, RunResult)>) -> Result<(), ResultsError> {
+        let mut ended = ended.filter(|(run, _)| *run == self.written).map(|(_, result)| result.samples);
         while self.written < self.plan.runs.len() && self.journal.run(self.written).is_some() {
             let run = self.written;
-            let own = self.write_run(run)?;
+            let own = self.write_run(run, ended.take().unwrap_or_default())?;
             self.written += 1;
             let point = self.plan.runs[run].point;
             let left = self.plan.runs[self.written..].iter().take_while(|next| next.point == point).count();
@@ -285,30 +287,45 @@ impl<'a> Writer<'a> {
         }
         metrics.iter().all(|wanted| {
             let at = self.parts(last).iter().position(|(metric, _)| metric == wanted);
-            let Some(means) = at.and_then(|at| self.means.get(at)) else { return false };
+            let Some(means) = at.and_then(|at| self.current.metrics.get(at)).map(|metric| &metric.means)
+            else {
+                return false;
+            };
             let found = Summary::of(&mut means.clone());
             // Equal means have an interval without width, whatever they are.
             found.ci95_high - found.mean <= relative * found.mean.abs()
         })
     }
 
-    /// The means of a run, and its samples. Returns the summaries of these.
-    fn write_run(&mut self, run: usize) -> Result<Vec<Summary>, ResultsError> {
+    /// Writes the means of a run, and its samples. Returns the summaries of these. `known` may have the samples of the
+    /// run.
+    fn write_run(
+        &mut self,
+        run: usize,
+        known: Vec<(&'static str, Vec<f64>)>,
+    ) -> Result<Vec<Summary>, ResultsError> {
         let Run { point, replication, .. } = &self.plan.runs[run];
         self.steps += self.journal.run(run).map_or(0, |entry| entry.steps);
         let (key_cells, replication) = (self.key_cells(*point), Cell::count((*replication).into()));
         let mut rows = table(&self.keys, &RUN_COLUMNS);
         let mut summaries = Vec::new();
+        let mut known = known.into_iter();
         for (metric, part) in self.parts(run) {
             let nodes = self.journal.run(run).and_then(|entry| entry.nodes(metric));
             self.write_samples(&key_cells, &replication, (metric, part), nodes)?;
-            let summary = self.summarise(&[part])?;
+            let (mut samples, summary) = match known.next() {
+                Some((_, samples)) => (Some(samples), None),
+                None if part.count <= sorted::MAX_SAMPLES_IN_MEMORY as u64 => {
+                    let mut samples = Vec::new();
+                    self.journal.read(part, &mut samples).map_err(io_at(&self.dir))?;
+                    (Some(samples), None)
+                }
+                None => (None, Some(self.summarise(&[part])?)),
+            };
+            let summary = summary.unwrap_or_else(|| Summary::of(samples.as_deref_mut().unwrap_or_default()));
             let own = [replication.clone(), metric.into(), Cell::count(summary.n), summary.mean.into()];
             rows.push(key_cells.iter().cloned().chain(own));
-            if self.means.len() <= summaries.len() {
-                self.means.push(Vec::new());
-            }
-            self.means[summaries.len()].push(summary.mean);
+            self.current.add(summaries.len(), summary.mean, samples);
             summaries.push(summary);
         }
         rows.append_csv(&mut self.runs_csv, false).map_err(io_at(&self.dir))?;
@@ -373,14 +390,18 @@ impl<'a> Writer<'a> {
             (0..=last).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
         let runs: Vec<_> = runs.into_iter().rev().map(|run| self.parts(run)).collect();
         let mut rows = table(&self.keys, &summary_columns());
-        let mut means = std::mem::take(&mut self.means);
+        let mut current = std::mem::take(&mut self.current);
         for (at, &(metric, _)) in runs[0].iter().enumerate() {
-            let parts: Vec<JournalRange> = runs.iter().map(|parts| parts[at].1).collect();
-            let summary = match runs.len() {
-                1 => of_last[at],
-                _ => self.summarise(&parts)?,
+            let MetricInProgress { means, samples } = &mut current.metrics[at];
+            let summary = match (runs.len(), samples) {
+                (1, _) => of_last[at],
+                (_, Some(samples)) => Summary::of_pieces(samples),
+                (_, None) => {
+                    let parts: Vec<JournalRange> = runs.iter().map(|parts| parts[at].1).collect();
+                    self.summarise(&parts)?
+                }
             };
-            let summary = summary.over_runs(&mut means[at]);
+            let summary = summary.over_runs(means);
             rows.push(self.key_cells(point).into_iter().chain([metric.into()]).chain(summary.cells()));
             if metric == "undelivered_share" && summary.max > 0.0 {
                 self.report.undelivered += 1;

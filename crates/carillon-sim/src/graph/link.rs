@@ -91,7 +91,7 @@ struct Jitter {
 }
 
 /// Smallest and largest number of delays drawn at a time. A draw doubles the number of delays that the link has had.
-const DELAYS_PER_DRAW: (u64, u64) = (8, 64);
+const DELAYS_PER_DRAW: (u64, u64) = (8, 256);
 
 /// Losses of a link. The fates of several packets are drawn at a time, like delays.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, DropReason, Duration, Event, Frame, GroupId, LinkDirection, NodeId, Observer,
-    PortId, PortSet, Scope, Seeds, Time, Transmit, Verdict,
+    BitRate, Bytes, Dest, DropReason, Duration, Event, Frame, GroupId, LinkDirection, NodeId, NodeSeeds,
+    Observer, PortId, PortSet, Scope, Seeds, Time, Transmit, Verdict,
 };
 
 use super::input::InputBuffer;
@@ -54,7 +54,8 @@ impl Default for GraphConfig {
 pub struct Graph {
     topology: Arc<Topology>,
     config: GraphConfig,
-    seeds: Seeds,
+    /// Random streams of the links from their first end, and from their second.
+    seeds: [NodeSeeds; 2],
     /// Two for each link: from its first end, and from its second.
     wires: Vec<LinkState>,
     up: Vec<bool>,
@@ -136,7 +137,7 @@ impl Graph {
             unicasts: UnicastCache::default(),
             transit: None,
             loss: Arc::default(),
-            seeds: seeds.part("graph"),
+            seeds: ["there", "back"].map(|direction| seeds.part("graph").part(direction).nodes()),
             topology,
             config,
         }
@@ -273,9 +274,8 @@ impl Graph {
             return;
         }
         let bytes = packet.bytes.len() as u64 + u64::from(self.config.overhead);
-        let seeds =
-            || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
         let wire = wire as usize;
+        let seeds = || self.seeds[wire % 2].node(NodeId(link));
         let limit = self.queue(link);
         let mut fate = self.wires[wire].put(now, bytes, limit, packet.original, seeds);
         if let (Fate::Arrives(passage), Some(outages)) = (fate, &self.outages)
