@@ -8,7 +8,7 @@ use super::shared::SharedRuns;
 use super::{Contents, Existing, Report, ResultsError, Writer, is_complete};
 use crate::plan::{Plan, Run};
 use crate::run::{RunError, RunResult, Threads, run_each};
-use crate::scenario::{ScenarioError, ScenarioFile};
+use crate::scenario::{Precision, ScenarioError, ScenarioFile};
 
 /// Options of a sweep.
 #[derive(Clone, Copy)]
@@ -99,7 +99,13 @@ fn run_shared(
     // Own metrics and messages are not shared.
     let is_plain = !options.contents.messages && options.contents.metrics.is_empty();
     let Some(shared) = options.shared.filter(|_| is_plain) else {
-        return run_each(plan, &longest_first(file, pending.to_vec()), options.threads, options.stop, take);
+        return run_each(
+            plan,
+            &longest_first(file, plan, pending.to_vec()),
+            options.threads,
+            options.stop,
+            take,
+        );
     };
     let shared = shared.of_plan(file, plan);
     let (mut others, mut first_needed) = (Vec::new(), 0);
@@ -113,24 +119,31 @@ fn run_shared(
         }
     }
     // A run that is needed no more stays in the list: `take` says so again.
-    run_each(plan, &longest_first(file, others), options.threads, options.stop, &mut |run, result| {
+    run_each(plan, &longest_first(file, plan, others), options.threads, options.stop, &mut |run, result| {
         shared.keep(run, &result);
         take(run, result)
     })
 }
 
-/// Up to this many runs are made in [another order](longest_first).
+/// Up to this many runs are made [in another order](longest_first).
 const FEW_RUNS: usize = 512;
 
 /// The order in which runs of a plan are made. Plans mostly end with their largest groups and highest losses: made
 /// last, such a run would keep one thread busy while the others have nothing left. Of many runs each takes little, and
-/// their rows are written in the order of the plan while others are made. With a precision, whether a run is needed
-/// depends on those before it.
-fn longest_first(file: &ScenarioFile, mut runs: Vec<usize>) -> Vec<usize> {
-    if runs.len() <= FEW_RUNS && file.precision().is_none() {
-        runs.reverse();
-    }
-    runs
+/// their rows are written in the order of the plan while others are made.
+///
+/// With a precision, the runs that every point needs go first. Whether another run is needed depends on those before it
+/// at its point: made beside them, it would often be in vain.
+fn longest_first(file: &ScenarioFile, plan: &Plan, runs: Vec<usize>) -> Vec<usize> {
+    let is_needed = |run: &usize| plan.runs[*run].replication < Precision::MIN_RUNS;
+    let (mut first, later): (Vec<usize>, Vec<usize>) = match file.precision() {
+        Some(_) => runs.into_iter().partition(is_needed),
+        None if runs.len() <= FEW_RUNS => (runs, Vec::new()),
+        None => (Vec::new(), runs),
+    };
+    first.reverse();
+    first.extend(later);
+    first
 }
 
 /// Accepts the result of a run, by its index in the plan. Returns the first run that is still needed: those before it
