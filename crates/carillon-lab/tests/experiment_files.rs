@@ -1,10 +1,11 @@
 //! Experiment files: a user's own experiments run like the shipped ones, and errors in a file are reported.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carillon_core::NoObserver;
 use carillon_lab::plan::Run;
-use carillon_lab::reproduce::{CheckVerdict, Experiment, Laboratory, Options, Outcome, read};
+use carillon_lab::reproduce::{CheckVerdict, Experiment, Laboratory, Options, Outcome, ReproduceError, read};
 use carillon_lab::results::{Existing, Testbed};
 use carillon_lab::run::run_one;
 
@@ -67,17 +68,30 @@ fn outcomes_with(experiments: &'static [Experiment], testbed: Option<&Testbed<'_
 }
 
 fn laboratory<'a>(out: &'a Path, testbed: Option<&'a Testbed<'a>>) -> Laboratory<'a> {
-    Laboratory::new(Options {
+    Laboratory::new(Options { testbed, ..options(out) })
+}
+
+fn options(out: &Path) -> Options<'_> {
+    Options {
         jobs: 1,
         seed: None,
         messages: None,
-        testbed,
+        testbed: None,
         out,
         samples: true,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},
-    })
+    }
+}
+
+/// Numbers of an outcome, without times.
+fn shown(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Table(table) => format!("{:?}", table.rows),
+        Outcome::Figure(figure) => format!("{figure:?}"),
+        Outcome::Study(study) => format!("{:?}", study.sheets),
+    }
 }
 
 #[test]
@@ -87,6 +101,68 @@ fn a_table_and_a_figure_of_ones_own_are_run_and_judged() {
     assert_eq!((table.rows.len(), table.published_cells().count()), (2, 1));
     assert!(!outcomes[0].holds(), "900 ms are not what two receivers take: {table}");
     assert!(figure.series.iter().any(|series| series.name == "published mean"));
+}
+
+/// Text of six tables and a figure.
+fn many() -> String {
+    let table = |number: usize| TABLE.replace("mine-1", &format!("mine-{number}"));
+    (1..=6).fold(HEAD.to_owned(), |text, number| text + &table(number)) + FIGURE
+}
+
+#[test]
+fn experiments_run_ahead_are_run_once_and_passed_on_in_order() {
+    let all: Vec<&Experiment> = experiments(&many()).unwrap().iter().collect();
+    let reproduced = |jobs: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        let (told, last) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let progress = |runs| {
+            told.fetch_add(1, Ordering::Relaxed);
+            last.store(runs, Ordering::Relaxed);
+        };
+        let mut laboratory = Laboratory::new(Options { jobs, progress: &progress, ..options(dir.path()) });
+        let mut outcomes = Vec::new();
+        laboratory
+            .reproduce_each::<ReproduceError>(&all, &mut |experiment, outcome| {
+                outcomes.push((experiment.id, shown(&outcome)));
+                Ok(())
+            })
+            .unwrap();
+        // Two points of each table, and none of the figure.
+        assert_eq!((told.into_inner(), last.into_inner()), (12, 12), "{jobs} threads");
+        outcomes
+    };
+    let (alone, ahead) = (reproduced(1), reproduced(3));
+    assert_eq!(
+        alone.iter().map(|(id, _)| *id).collect::<Vec<_>>(),
+        all.iter().map(|of| of.id).collect::<Vec<_>>()
+    );
+    assert_eq!(alone, ahead);
+}
+
+#[test]
+fn an_error_ahead_is_reported_in_its_turn() {
+    let all: Vec<&Experiment> = experiments(&many()).unwrap().iter().collect();
+    let dir = tempfile::tempdir().unwrap();
+    // There is a file where the folder of the sixth table is to be.
+    std::fs::write(dir.path().join("mine-6"), "").unwrap();
+    let mut passed = Vec::new();
+    let mut laboratory = Laboratory::new(Options { jobs: 2, ..options(dir.path()) });
+    let result = laboratory.reproduce_each::<ReproduceError>(&all, &mut |experiment, _| {
+        passed.push(experiment.id);
+        Ok(())
+    });
+    assert!(result.unwrap_err().to_string().contains("mine-6"));
+    assert_eq!(passed, ["mine-1", "mine-2", "mine-3", "mine-4", "mine-5"]);
+}
+
+#[test]
+fn an_error_of_the_caller_ends_what_runs_ahead() {
+    let all: Vec<&Experiment> = experiments(&many()).unwrap().iter().collect();
+    let dir = tempfile::tempdir().unwrap();
+    let mut laboratory = Laboratory::new(Options { jobs: 2, ..options(dir.path()) });
+    let refused = || ReproduceError::File("refused".into());
+    let result = laboratory.reproduce_each::<ReproduceError>(&all, &mut |_, _| Err(refused()));
+    assert_eq!(result.unwrap_err().to_string(), "refused");
 }
 
 #[test]
