@@ -258,8 +258,8 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Writes what stands next in the order of the plan, as far as it is done. The samples of the run that has just ended
-    /// need not be read from the journal.
+    /// Writes what stands next in the order of the plan, as far as it is done. The samples of the run that has
+    /// just ended need not be read from the journal.
     fn write_rows(&mut self, ended: Option<(usize, RunResult)>) -> Result<(), ResultsError> {
         let mut ended = ended.filter(|(run, _)| *run == self.written).map(|(_, result)| result.samples);
         while self.written < self.plan.runs.len() && self.journal.run(self.written).is_some() {

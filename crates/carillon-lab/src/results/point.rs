@@ -1,4 +1,4 @@
-//! Point of a sweep whose runs are being written.
+//! Point of a sweep while its runs are written.
 
 use super::sorted::MAX_SAMPLES_IN_MEMORY;
 

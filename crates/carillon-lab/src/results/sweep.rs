@@ -133,7 +133,7 @@ const FEW_RUNS: usize = 512;
 /// their rows are written in the order of the plan while others are made.
 ///
 /// With a precision, the runs that every point needs go first. Whether another run is needed depends on those before it
-/// at its point: made beside them, it would often be in vain.
+/// at its point: made beside them, it would often not be needed.
 fn longest_first(file: &ScenarioFile, plan: &Plan, runs: Vec<usize>) -> Vec<usize> {
     let is_needed = |run: &usize| plan.runs[*run].replication < Precision::MIN_RUNS;
     let (mut first, later): (Vec<usize>, Vec<usize>) = match file.precision() {

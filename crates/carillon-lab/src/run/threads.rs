@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 pub enum Threads<'a> {
     /// This number of threads.
     Own(usize),
-    /// As many threads as there are permits. A thread computes while it holds one.
+    /// A thread for each permit. It computes while it holds one.
     Shared(&'a Permits, Rank),
 }
 
@@ -56,9 +56,9 @@ struct State {
 /// Rank of a sweep beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
-    /// Somebody waits for its results.
+    /// Sweep with results that are awaited.
     First,
-    /// Its results are needed later.
+    /// Sweep with results that are needed later.
     Second,
 }
 
@@ -159,7 +159,7 @@ mod tests {
         let (order, ended) = mpsc::channel();
         std::thread::scope(|scope| {
             let mut permit = permits.take(Rank::Second);
-            // Nobody waits: it goes on.
+            // No other thread waits: it goes on.
             permit.give_way();
             for rank in [Rank::Second, Rank::First] {
                 let (permits, order) = (&permits, order.clone());
