@@ -41,7 +41,7 @@ enum Command {
     #[command(flatten)]
     Laboratory(laboratory::Command),
     Send(Box<send::Args>),
-    Recv(recv::Args),
+    Recv(Box<recv::Args>),
     Relay(relay::Args),
     Daemon(daemon::Args),
     Doctor(doctor::Args),
@@ -71,7 +71,7 @@ impl Cli {
             #[cfg(feature = "laboratory")]
             Command::Laboratory(command) => command.run(),
             Command::Send(args) => send::run(*args),
-            Command::Recv(args) => recv::run(args),
+            Command::Recv(args) => recv::run(*args),
             Command::Relay(args) => relay::run(&args),
             Command::Daemon(args) => daemon::run(&args),
             Command::Doctor(args) => doctor::run(&args),

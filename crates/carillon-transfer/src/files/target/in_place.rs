@@ -42,12 +42,9 @@ impl InPlace {
         }
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(openat(directory, name, flags, Mode::empty())?);
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, "another program has locked it"));
-            }
-            // File systems without locks.
-            Ok(()) | Err(_) => {}
+        // Other errors mean a file system without locks.
+        if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "another program has locked it"));
         }
         // It may be another one by now.
         let opened = fstat(&file)?;
@@ -126,7 +123,7 @@ fn mark(file: &File, directory: &OwnedFd, name: &[u8], is_marked: &mut bool) -> 
 fn is_fit(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
         && stat.st_nlink == 1
-        && stat.st_mode as u32 & 0o6000 == 0
+        && !Mode::from_raw_mode(stat.st_mode).intersects(Mode::SUID | Mode::SGID)
         && stat.st_size as u64 >= SUBTREE_BYTES
 }
 
