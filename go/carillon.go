@@ -234,6 +234,18 @@ func (s *Session) RecvTimeout(wait time.Duration) (message []byte, sender string
 	})
 }
 
+// Descriptor returns a descriptor for poll or epoll, which belongs to the session. It becomes readable when a message or
+// the end is there, and stays so until RecvTimeout(0) has returned ErrTimeout. Do not read from it, and do not close it.
+func (s *Session) Descriptor() (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	descriptor := C.carillon_descriptor(s.session)
+	if descriptor < 0 {
+		return 0, lastError()
+	}
+	return int(descriptor), nil
+}
+
 func (s *Session) received(call func(unsafe.Pointer, C.size_t) C.int64_t) ([]byte, string, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -87,10 +88,20 @@ func TestMessagesArriveAndTimeoutsAreNoEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer session.Close()
+	descriptor, err := session.Descriptor()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := session.RecvTimeout(10 * time.Millisecond); !errors.Is(err, ErrTimeout) {
 		t.Fatal(err)
 	}
+	if readable(t, descriptor, 0) {
+		t.Fatal("readable without a message")
+	}
 	proceed <- true
+	if !readable(t, descriptor, 10*time.Second) {
+		t.Fatal("not readable with a message")
+	}
 	for _, expected := range [][]byte{[]byte("one"), {}, long} {
 		message, sender, err := session.Recv()
 		if err != nil || sender != "s" || !bytes.Equal(message, expected) {
@@ -103,6 +114,18 @@ func TestMessagesArriveAndTimeoutsAreNoEnd(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Fatal(err)
 	}
+}
+
+// readable waits until a descriptor can be read.
+func readable(t *testing.T, descriptor int, wait time.Duration) bool {
+	var set syscall.FdSet
+	set.Bits[descriptor/64] |= 1 << (descriptor % 64)
+	timeout := syscall.NsecToTimeval(wait.Nanoseconds())
+	count, err := syscall.Select(descriptor+1, &set, nil, nil, &timeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return count == 1
 }
 
 func TestWrongOptionsAreErrors(t *testing.T) {

@@ -57,6 +57,10 @@ void carillon_listener_free(carillon_listener *listener);
 int64_t carillon_recv(carillon_session *session, void *buffer, size_t size);
 /* As carillon_recv, but waits for this time at most. */
 int64_t carillon_recv_within(carillon_session *session, void *buffer, size_t size, uint32_t milliseconds);
+/* Returns a descriptor for poll, epoll or select, which belongs to the session, or CARILLON_FAILED. It becomes readable when
+ * a message or the end is there, and stays so until carillon_recv_within(session, buffer, size, 0) has returned
+ * CARILLON_TIMEOUT. Do not read from it, and do not close it. */
+int carillon_descriptor(carillon_session *session);
 /* Returns the length of the message that did not fit into the buffer, otherwise 0. */
 size_t carillon_next(const carillon_session *session);
 /* Returns the sender of the last message; before the first, the sender of the session. Valid until the next call. */

@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt::Display;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::slice;
@@ -40,6 +41,8 @@ pub struct carillon_session {
     /// Message that did not fit into the caller's buffer.
     next: Option<Message>,
     from: CString,
+    /// Descriptor that the program polls, if it has asked for one.
+    descriptor: Option<OwnedFd>,
 }
 
 thread_local! {
@@ -203,7 +206,7 @@ pub unsafe extern "C" fn carillon_accept(listener: *mut carillon_listener) -> *m
         let listener = unsafe { listener.as_mut() }.ok_or("there is no listener: NULL")?;
         let inbound = listener.0.accept().map_err(said)?;
         let from = line(inbound.sender());
-        Ok(Box::into_raw(Box::new(carillon_session { inbound, next: None, from })))
+        Ok(Box::into_raw(Box::new(carillon_session { inbound, next: None, from, descriptor: None })))
     })
 }
 
@@ -281,6 +284,23 @@ unsafe fn received(
             unsafe { std::ptr::copy_nonoverlapping(message.bytes.as_ptr(), buffer, length) };
         }
         Ok(length as i64)
+    })
+}
+
+/// Returns a descriptor to poll: see the header.
+///
+/// # Safety
+/// `session` is NULL or was accepted and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_descriptor(session: *mut carillon_session) -> c_int {
+    guarded(STATUS_FAILED as c_int, || {
+        // SAFETY: it is NULL or made by `carillon_accept`, and used by this thread alone, as the header asks.
+        let session = unsafe { session.as_mut() }.ok_or("there is no session: NULL")?;
+        let descriptor = match session.descriptor.take() {
+            Some(descriptor) => descriptor,
+            None => session.inbound.descriptor().map_err(said)?,
+        };
+        Ok(session.descriptor.insert(descriptor).as_raw_fd())
     })
 }
 

@@ -90,6 +90,7 @@ fn null_and_bad_text_are_errors_and_daemon_carries_data() {
         assert!(carillon_accept(null_mut()).is_null());
         assert_eq!(carillon_recv(null_mut(), null_mut(), 1), -2);
         assert_eq!((carillon_next(null()), *carillon_from(null())), (0, 0));
+        assert_eq!(carillon_descriptor(null_mut()), -2);
         carillon_abort(null_mut());
         carillon_listener_free(null_mut());
         carillon_session_free(null_mut());

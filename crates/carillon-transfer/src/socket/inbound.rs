@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -288,6 +289,13 @@ impl Inbound {
             }
         }
         Ok(self.messages.pop_front().map_or(Timed::Timeout, Timed::Message))
+    }
+
+    /// Returns a descriptor for `poll`, `epoll` and event loops. It is readable while [`try_recv`](Self::try_recv) or
+    /// [`recv_timeout`](Self::recv_timeout) may return something else than a timeout without waiting, and afterwards
+    /// until one of them has found nothing. Only poll it: reading from it, or writing, disturbs the session.
+    pub fn descriptor(&self) -> io::Result<OwnedFd> {
+        self.queue.descriptor(!self.messages.is_empty())
     }
 
     /// Name of the organiser.

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use carillon_net::Waker;
+use carillon_net::{WakeReceiver, Waker};
 
 use super::message::Message;
 use crate::files::Messages;
@@ -29,6 +30,8 @@ struct State {
     closed: bool,
     /// Waker of the loop that waits for room.
     waits: Option<Waker>,
+    /// Makes a descriptor readable from the arrival of messages, or the end, until a reader has found nothing.
+    signal: Option<WakeReceiver>,
 }
 
 /// Fills the queue of a session.
@@ -68,6 +71,12 @@ impl Queue {
         found
     }
 
+    /// Returns a descriptor that is readable while [`take`](Self::take) may find messages or the end without waiting.
+    /// With `has_some` it is readable at once.
+    pub fn descriptor(&self, has_some: bool) -> io::Result<OwnedFd> {
+        self.gate.change(|state| (state.descriptor(has_some), false))
+    }
+
     /// Changes the state and wakes the threads and the loop that wait for room.
     fn make_room(&self, change: impl FnOnce(&mut State)) {
         let waits = self.gate.change(|state| {
@@ -93,6 +102,7 @@ impl Queue {
         self.make_room(|state| {
             state.closed = true;
             state.messages.clear();
+            state.tell();
         });
     }
 
@@ -105,6 +115,7 @@ impl Queue {
             (at_once || state.bytes < MAX_QUEUED_BYTES).then(|| {
                 state.messages.append(messages);
                 state.bytes += bytes;
+                state.tell();
                 false
             })
         });
@@ -118,6 +129,7 @@ impl Queue {
     fn end(&self) {
         self.gate.change(|state| {
             state.ended = true;
+            state.tell();
             ((), true)
         });
     }
@@ -126,10 +138,31 @@ impl Queue {
 impl State {
     fn take(&mut self) -> Option<Found> {
         if self.messages.is_empty() {
-            return (self.ended || self.closed).then_some(None);
+            let is_over = self.ended || self.closed;
+            if let Some(signal) = self.signal.as_mut().filter(|_| !is_over) {
+                signal.answer(true);
+            }
+            return is_over.then_some(None);
         }
         self.bytes = 0;
         Some(Some(mem::take(&mut self.messages)))
+    }
+
+    /// Makes the descriptor readable.
+    fn tell(&self) {
+        self.signal.iter().for_each(|signal| signal.waker().wake());
+    }
+
+    fn descriptor(&mut self, has_some: bool) -> io::Result<OwnedFd> {
+        let signal = match &mut self.signal {
+            Some(signal) => signal,
+            none => none.insert(WakeReceiver::new()?),
+        };
+        let descriptor = signal.fd().try_clone_to_owned()?;
+        if has_some || !self.messages.is_empty() || self.ended || self.closed {
+            self.tell();
+        }
+        Ok(descriptor)
     }
 }
 
@@ -210,6 +243,34 @@ mod tests {
         assert!(!filler.has_room(&wakeups.waker()) && !wakeups.is_woken());
         assert_eq!(queue.take(None).flatten().map(|messages| messages.len()), Some(2));
         assert!(wakeups.is_woken() && filler.has_room(&wakeups.waker()));
+    }
+
+    #[test]
+    fn descriptor_is_readable_until_nothing_is_found() {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let queue = Queue::new();
+        let mut filler = Filler::new(queue.clone());
+        let at_once = || Some(Instant::now());
+        let is_readable = |descriptor: &OwnedFd| {
+            let mut fds = [PollFd::new(descriptor, PollFlags::IN)];
+            poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it can be polled") == 1
+        };
+        let early = queue.descriptor(false).expect("a descriptor");
+        assert!(!is_readable(&early));
+        for number in 0..3 {
+            filler.message("s", number, b"x").and_then(|()| filler.flush()).expect("there is room");
+            // It stays readable, because the reader keeps messages that it took together.
+            assert!(is_readable(&early) && is_readable(&queue.descriptor(false).expect("a descriptor")));
+            assert_eq!(queue.take(at_once()).flatten().map(|messages| messages.len()), Some(1));
+            assert!(is_readable(&early));
+            assert!(queue.take(at_once()).is_none() && !is_readable(&early));
+        }
+        // A late request with messages at the reader, and the end, which stays.
+        assert!(is_readable(&queue.descriptor(true).expect("a descriptor")));
+        assert!(queue.take(at_once()).is_none() && !is_readable(&early));
+        drop(filler);
+        assert!(is_readable(&early));
+        assert!(matches!(queue.take(at_once()), Some(None)) && is_readable(&early));
     }
 
     #[test]

@@ -41,6 +41,41 @@ fn one_way_sender_learns_that_nothing_is_confirmed() {
     assert_eq!(there.join().expect("it does not panic").expect("it came").len(), 1);
 }
 
+/// A program with an event loop waits at the descriptor only, and loses no message and no end.
+#[test]
+fn descriptor_announces_messages_and_the_end() {
+    use carillon_transfer::socket::Timed;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let Some(group) = loopback_group() else { return };
+    let mut listener = at(group, "a").listen().expect("it can listen");
+    let sender = thread::spawn(move || {
+        let mut outbound = at(group, "s").expect(["a"]).connect().expect("it is there");
+        for text in texts(3) {
+            outbound.send(&text).expect("it is taken");
+            thread::sleep(Duration::from_millis(3));
+        }
+        outbound.close().expect("it ends").is_success()
+    });
+    let mut inbound = listener.accept().expect("a session");
+    let descriptor = inbound.descriptor().expect("a descriptor");
+    let (mut came, mut polls) = (Vec::new(), 0);
+    'session: loop {
+        let mut fds = [PollFd::new(&descriptor, PollFlags::IN)];
+        let minute = Timespec { tv_sec: 60, tv_nsec: 0 };
+        assert_eq!(poll(&mut fds, Some(&minute)).expect("it can be polled"), 1, "{} came", came.len());
+        polls += 1;
+        loop {
+            match inbound.recv_timeout(Duration::ZERO).expect("it goes on") {
+                Timed::Message(message) => came.push(message.bytes),
+                Timed::Timeout => break,
+                Timed::End => break 'session,
+            }
+        }
+    }
+    assert!(came == texts(3) && (2..=2 + came.len()).contains(&polls), "{} came, {polls} polls", came.len());
+    assert!(sender.join().expect("it does not panic"));
+}
+
 #[test]
 fn every_protocol_keeps_the_boundaries_of_messages() {
     for entry in carillon_proto::REGISTRY {
