@@ -5,6 +5,8 @@
 //! Ethernet, run by the clock (`medium`). A node is a thread that lives in its namespace, with its own
 //! sockets, driver, machine and application.
 
+#![warn(unreachable_pub)]
+
 mod error;
 mod medium;
 mod namespaces;

@@ -24,7 +24,7 @@ use crate::namespaces::{Namespaces, node_of, port};
 use crate::shared::Shared;
 
 /// Carries frames until the run is over.
-pub fn carry(
+pub(crate) fn carry(
     namespaces: &Namespaces,
     config: LanConfig,
     seeds: &Seeds,

@@ -21,13 +21,13 @@ pub enum Medium {
 
 /// The namespaces of a run; they go when this is dropped.
 #[derive(Debug)]
-pub struct Namespaces {
+pub(crate) struct Namespaces {
     prefix: String,
     nodes: usize,
 }
 
 /// The interface of a node, in its namespace.
-pub const INTERFACE: &str = "lan";
+pub(crate) const INTERFACE: &str = "lan";
 
 /// First two bytes of all addresses: 10.77.x.y.
 const NETWORK: [u8; 2] = [10, 77];
@@ -41,7 +41,7 @@ static CREATED_TESTBEDS: AtomicU64 = AtomicU64::new(0);
 impl Namespaces {
     /// Makes a namespace for each node and wires it to the middle; joins them by a bridge if the
     /// medium is one.
-    pub fn create(nodes: usize, medium: Medium) -> Result<Self, Error> {
+    pub(crate) fn create(nodes: usize, medium: Medium) -> Result<Self, Error> {
         if nodes > MAX_NODES {
             return Err(Error::TooManyNodes { nodes, max: MAX_NODES });
         }
@@ -84,12 +84,12 @@ impl Namespaces {
     }
 
     /// Moves the calling thread into the namespace of a node.
-    pub fn enter(&self, node: usize) -> Result<(), Error> {
+    pub(crate) fn enter(&self, node: usize) -> Result<(), Error> {
         enter(&self.name(node))
     }
 
     /// Moves the calling thread into the middle, where the other ends of all wires are.
-    pub fn enter_middle(&self) -> Result<(), Error> {
+    pub(crate) fn enter_middle(&self) -> Result<(), Error> {
         enter(&self.middle())
     }
 
@@ -103,7 +103,7 @@ impl Namespaces {
 }
 
 /// Checks that this process may create namespaces.
-pub fn permitted() -> Result<(), Error> {
+pub(crate) fn permitted() -> Result<(), Error> {
     if !nix::unistd::geteuid().is_root() {
         return Err(Error::NotPermitted);
     }
@@ -122,19 +122,19 @@ impl Drop for Namespaces {
 }
 
 /// The other end of a node's wire.
-pub fn port(node: usize) -> String {
+pub(crate) fn port(node: usize) -> String {
     format!("port{node}")
 }
 
 /// The address of a node.
-pub fn address(node: usize) -> Ipv4Addr {
+pub(crate) fn address(node: usize) -> Ipv4Addr {
     let number = node as u16 + 1;
     let [high, low] = number.to_be_bytes();
     Ipv4Addr::new(NETWORK[0], NETWORK[1], high, low)
 }
 
 /// The node that has this address.
-pub fn node_of(address: Ipv4Addr) -> Option<usize> {
+pub(crate) fn node_of(address: Ipv4Addr) -> Option<usize> {
     let [a, b, high, low] = address.octets();
     let number = u16::from_be_bytes([high, low]);
     ([a, b] == NETWORK).then(|| usize::from(number).checked_sub(1)).flatten()

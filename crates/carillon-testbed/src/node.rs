@@ -20,7 +20,7 @@ const GROUP: ([u8; 4], u16) = ([239, 255, 77, 77], 7777);
 const OTHER_FAILED: Error = Error::Internal("another node failed");
 
 /// Runs the node until the run is over.
-pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> Result<(), Error> {
+pub(crate) fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> Result<(), Error> {
     let opened = shared.end(open(node, run, namespaces, shared));
     shared.ready.wait();
     let prepared = shared.end(opened.and_then(|endpoint| prepare(node, run, endpoint, shared)));

@@ -12,28 +12,28 @@ use crate::Error;
 use crate::namespaces::Medium;
 
 /// State shared by the threads of a run.
-pub struct Shared {
-    pub nodes: usize,
+pub(crate) struct Shared {
+    pub(crate) nodes: usize,
     start: OnceLock<Instant>,
     /// The share of datagrams that drivers drop on arrival: the medium's model has losses of its own.
-    pub drop: Probability,
+    pub(crate) drop: Probability,
     /// Address of each node, once its socket is open.
-    pub addresses: Mutex<Vec<Option<std::net::SocketAddr>>>,
+    pub(crate) addresses: Mutex<Vec<Option<std::net::SocketAddr>>>,
     /// Barrier that all nodes and the medium pass twice: when sockets are open, and when nodes know each other.
-    pub ready: Ready,
+    pub(crate) ready: Ready,
     /// True if a node could not be set up; then the others do not start.
-    pub broken: AtomicBool,
-    pub finished: AtomicU64,
-    pub settled: SettledCount,
-    pub over: AtomicBool,
-    pub events: Mutex<Vec<TraceEvent>>,
+    pub(crate) broken: AtomicBool,
+    pub(crate) finished: AtomicU64,
+    pub(crate) settled: SettledCount,
+    pub(crate) over: AtomicBool,
+    pub(crate) events: Mutex<Vec<TraceEvent>>,
     /// Table of helpers in the run's numbers, and its edition, which is read without locking.
     helpers: Mutex<Arc<HelperTable>>,
     edition: AtomicU32,
 }
 
 /// A barrier that lets all threads pass once one of them could not be started.
-pub struct Ready {
+pub(crate) struct Ready {
     threads: usize,
     /// Threads that have arrived, in all rounds, and whether one is missing.
     arrived: Mutex<(usize, bool)>,
@@ -46,7 +46,7 @@ impl Ready {
     }
 
     /// Waits until all threads have arrived as often as this one.
-    pub fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         let needed = (arrived.0 / self.threads + 1) * self.threads;
         arrived.0 += 1;
@@ -56,14 +56,14 @@ impl Ready {
     }
 
     /// Reports a missing thread, so that the others do not wait for it.
-    pub fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         self.changed.notify_all();
     }
 }
 
 impl Shared {
-    pub fn new(scenario: &Scenario, loss: Probability, medium: Medium) -> Self {
+    pub(crate) fn new(scenario: &Scenario, loss: Probability, medium: Medium) -> Self {
         let nodes = scenario.stations();
         // On the bridge nothing is lost on sending, so that receivers lose what both ends would.
         let kept = 1.0 - loss.value();
@@ -88,7 +88,7 @@ impl Shared {
     }
 
     /// Handles the notice that a node has expelled another: the children of an expelled helper get its parent.
-    pub fn lose(&self, lost: NodeId) {
+    pub(crate) fn lose(&self, lost: NodeId) {
         let Ok(mut helpers) = self.helpers.lock() else { return };
         if let Some(next) = helpers.without(lost) {
             self.edition.store(next.edition(), Ordering::Relaxed);
@@ -97,19 +97,19 @@ impl Shared {
     }
 
     /// Returns the table of helpers if it has changed since this edition.
-    pub fn helpers_since(&self, edition: u32) -> Option<Arc<HelperTable>> {
+    pub(crate) fn helpers_since(&self, edition: u32) -> Option<Arc<HelperTable>> {
         let is_new = self.edition.load(Ordering::Relaxed) > edition;
         let helpers = is_new.then(|| self.helpers.lock().ok()).flatten()?;
         Some(helpers.clone())
     }
 
     /// Time zero of the run, the same for all threads: the first call after all are ready.
-    pub fn start(&self) -> Instant {
+    pub(crate) fn start(&self) -> Instant {
         *self.start.get_or_init(Instant::now)
     }
 
     /// Waits for the end of the run; says whether the senders are done.
-    pub fn wait(&self, scenario: &Scenario, stop: &dyn Fn() -> bool) -> bool {
+    pub(crate) fn wait(&self, scenario: &Scenario, stop: &dyn Fn() -> bool) -> bool {
         let mut finished_at = None;
         let elapsed = || self.start.get().map_or(Duration::ZERO, Instant::elapsed);
         let goes_on = || !stop() && !self.broken.load(Ordering::Relaxed) && elapsed() < scenario.time_limit;
@@ -127,18 +127,18 @@ impl Shared {
     }
 
     /// Passes on the result of a thread of the run; a failure ends the run.
-    pub fn end<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn end<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_err() {
             self.broken.store(true, Ordering::Relaxed);
         }
         result
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 
-    pub fn give(&self, events: Vec<TraceEvent>) {
+    pub(crate) fn give(&self, events: Vec<TraceEvent>) {
         if let Ok(mut all) = self.events.lock() {
             all.extend(events);
         }

@@ -4,6 +4,8 @@
 //! runs the scenario, so that the same scenario, version and seed give the same trace, byte for byte. The C interface
 //! of the module is in [`abi`]. The module has no clock, reads no files and draws no random numbers of its own.
 
+#![warn(unreachable_pub)]
+
 pub mod abi;
 mod call;
 mod error;

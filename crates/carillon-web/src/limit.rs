@@ -4,7 +4,7 @@ use carillon_core::{Bytes, Dest, Event, Frame, Machine, NodeId, Notice, Observer
 use carillon_run::run::{STEPS_BETWEEN_QUESTIONS, Supervisor};
 
 /// Observer that ends the run after a number of events, and passes no more than these on.
-pub struct EventLimit<'a> {
+pub(crate) struct EventLimit<'a> {
     observer: &'a mut dyn Observer,
     left: u64,
     exceeded: bool,
@@ -12,12 +12,12 @@ pub struct EventLimit<'a> {
 
 impl<'a> EventLimit<'a> {
     /// Passes up to `max` events to `observer`.
-    pub fn new(observer: &'a mut dyn Observer, max: u64) -> Self {
+    pub(crate) fn new(observer: &'a mut dyn Observer, max: u64) -> Self {
         EventLimit { observer, left: max, exceeded: false }
     }
 
     /// Returns true if there were more events.
-    pub fn is_exceeded(&self) -> bool {
+    pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded
     }
 }
@@ -72,7 +72,7 @@ impl Observer for EventLimit<'_> {
 
 /// Supervisor that ends the run after a number of steps, for runs with few events.
 #[derive(Debug, Default)]
-pub struct StepLimit {
+pub(crate) struct StepLimit {
     /// Number of times that the run asked.
     asked: u64,
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Protocol for the page.
 #[derive(Debug, Serialize)]
-pub struct Protocol {
+pub(crate) struct Protocol {
     name: &'static str,
     title: &'static str,
     /// Path of its page in the documentation.
@@ -45,7 +45,7 @@ struct StatesOfPage {
 }
 
 /// Protocols of the registry.
-pub fn all() -> Vec<Protocol> {
+pub(crate) fn all() -> Vec<Protocol> {
     REGISTRY.iter().map(|entry| Protocol::of(entry)).collect()
 }
 

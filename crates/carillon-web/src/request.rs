@@ -10,7 +10,7 @@ use crate::error::CallError;
 /// Request for a run.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct RunRequest {
+pub(crate) struct RunRequest {
     /// Text of the scenario.
     scenario: String,
     /// Keys set on top of it, as by `--set`.
@@ -24,17 +24,17 @@ pub struct RunRequest {
     files: BTreeMap<String, String>,
     /// Number of events after which the run is cut off.
     #[serde(default = "default_max_events")]
-    pub max_events: u64,
+    pub(crate) max_events: u64,
 }
 
 impl RunRequest {
     /// Reads a request.
-    pub fn parse(request: &[u8]) -> Result<Self, CallError> {
+    pub(crate) fn parse(request: &[u8]) -> Result<Self, CallError> {
         serde_json::from_slice(request).map_err(CallError::Request)
     }
 
     /// Scenario with everything set.
-    pub fn file(&self) -> Result<ScenarioFile, CallError> {
+    pub(crate) fn file(&self) -> Result<ScenarioFile, CallError> {
         let contents = self.files.iter().map(|(name, text)| (name.clone(), text.as_bytes().into()));
         let settings: Vec<(&str, &str)> =
             self.set.iter().map(|(key, value)| (&key[..], &value[..])).collect();
