@@ -28,7 +28,7 @@ pub fn check_source(path: &Path) -> Result<(), LocalError> {
     match open(path, false) {
         Ok(_) => Ok(()),
         Err(_) if number_of(path).is_ok_and(is_only_read) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -72,7 +72,7 @@ fn number_of(path: &Path) -> Result<u64, LocalError> {
         () if kind.is_dir() => ("directory", "files need no --device"),
         () => (special(kind), "name a disk or a partition"),
     };
-    return Err(stated!("{} is a {kind}, not a block device: {advice}", shown_path(path)));
+    Err(stated!("{} is a {kind}, not a block device: {advice}", shown_path(path)))
 }
 
 /// Error of a device that something uses.

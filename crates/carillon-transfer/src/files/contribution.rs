@@ -116,7 +116,7 @@ impl Application<ReceiverSession> for Contribution {
             return self.fail(now, session, error);
         }
         if outgoing.is_refused() && session.phase() == ReceiverPhase::Running {
-            return self.fail(now, session, LocalError::stated(REFUSED).into());
+            return self.fail(now, session, LocalError::stated(REFUSED));
         }
         if !session.is_finished() {
             return called;

@@ -180,7 +180,7 @@ fn open_or_make(
             }
         }
     }
-    return Err(stated!("{} is removed repeatedly by another program", shown_path(path)));
+    Err(stated!("{} is removed repeatedly by another program", shown_path(path)))
 }
 
 /// Opens an existing directory by name, without following links.

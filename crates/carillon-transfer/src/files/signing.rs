@@ -79,7 +79,7 @@ impl Trust {
     /// The file cannot be read or written, or has another format.
     pub fn check(&self) -> Result<(), LocalError> {
         let history = self.history.as_deref().filter(|_| !self.keys.is_empty());
-        Ok(History::open(history).map(drop)?)
+        History::open(history).map(drop)
     }
 }
 
@@ -218,7 +218,7 @@ impl Checks {
             new.push(name);
         }
         // The history is updated before any file gets its final name.
-        self.history.accept(by.key, binding.group, time, new).map_err(|error| Problem::Local(error))
+        self.history.accept(by.key, binding.group, time, new).map_err(Problem::Local)
     }
 
     /// Verified signature of this sender; `None` before the first.

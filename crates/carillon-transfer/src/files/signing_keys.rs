@@ -37,10 +37,10 @@ impl SigningKey {
             let pair = Arc::new(pair.map_err(|error| stated!("not an Ed25519 key: {error}"))?);
             Ok(SigningKey { pair, exposed: mode & 0o006 != 0 })
         };
-        Ok(read().with_context(|| {
+        read().with_context(|| {
             let path = path.display();
             format!("the signing key {path} (make one with `(umask 077; openssl genpkey -algorithm ed25519 -out {path})`)")
-        })?)
+        })
     }
 
     /// Returns true if users outside the file's owner and group may read or write the key file.
@@ -88,12 +88,12 @@ impl VerifyingKey {
             let key = bytes.strip_prefix(&PUBLIC_KEY_PREFIX).and_then(|key| key.try_into().ok());
             key.map(VerifyingKey).context("not an Ed25519 key")
         };
-        Ok(read().with_context(|| {
+        read().with_context(|| {
             let path = path.display();
             format!(
                 "the public key {path} (the sender makes it with `openssl pkey -in KEY -pubout -out {path}`)"
             )
-        })?)
+        })
     }
 }
 

@@ -44,9 +44,7 @@ impl PlainFolder {
 pub(super) fn location(path: &Path) -> Result<String, Error> {
     use std::os::unix::ffi::OsStrExt as _;
 
-    let name = path
-        .file_name()
-        .ok_or_else(|| Error::from(LocalError::from(stated!("{} names no file", shown_path(path)))))?;
+    let name = path.file_name().ok_or_else(|| Error::from(stated!("{} names no file", shown_path(path))))?;
     let mut location = String::from("file:///");
     for &byte in name.as_bytes() {
         match byte {

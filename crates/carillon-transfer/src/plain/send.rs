@@ -310,7 +310,7 @@ impl Outgoing {
             }
             Ok(Err(error)) => {
                 let error = Err::<(), _>(error).context("cannot read the input").err();
-                self.failure = error.map(|error| LocalError::from(error).into());
+                self.failure = error.map(|error| error.into());
             }
             // What has been read leaves before the input goes on.
             Err(reason) => {

@@ -214,7 +214,7 @@ impl Manifest {
     /// # Errors
     /// One of the paths cannot be read or sent itself, or two files would have the same name.
     pub fn list(paths: &[PathBuf], selection: &Selection) -> Result<Manifest, LocalError> {
-        Ok(Manifest::walk_all(paths, selection)?)
+        Manifest::walk_all(paths, selection)
     }
 
     /// Files, directories and links.
@@ -289,8 +289,8 @@ impl Manifest {
         let mut skipped = self.skipped.iter().filter(|skipped| !skipped.reason.is_wanted());
         match (skipped.next(), skipped.count()) {
             (None, _) => Ok(self),
-            (Some(first), 0) => Err(stated!("{first} (one entry of the tree)").into()),
-            (Some(first), more) => Err(stated!("{first} (and {more} more entries of the tree)").into()),
+            (Some(first), 0) => Err(stated!("{first} (one entry of the tree)")),
+            (Some(first), more) => Err(stated!("{first} (and {more} more entries of the tree)")),
         }
     }
 
@@ -304,7 +304,7 @@ impl Manifest {
             None => Ok(()),
             Some(first) => {
                 let text = "--delete would delete it at the receivers: leave it out with --exclude";
-                Err(stated!("{first}, and {text}").into())
+                Err(stated!("{first}, and {text}"))
             }
         }
     }

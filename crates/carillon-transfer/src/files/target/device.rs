@@ -66,9 +66,9 @@ impl Device {
     /// Error of an entry that a device cannot hold.
     pub fn refuse<T>(&self, name: &[u8], what: &str) -> Result<T, LocalError> {
         let (name, path) = (shown_name(name), shown_path(&self.path));
-        return Err(stated!(
+        Err(stated!(
             "{name} is a {what}, and {path} takes the contents of one file: send a single file or device"
-        ));
+        ))
     }
 }
 

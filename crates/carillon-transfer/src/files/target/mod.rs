@@ -116,7 +116,7 @@ pub type Position = Option<Descent>;
 impl Target {
     /// Opens a writable directory, created if necessary, and removes or reports leftovers of a killed receiver.
     pub fn directory(root: &Path, overwrite: bool) -> Result<Target, LocalError> {
-        Ok(Target::open(root, overwrite)?)
+        Target::open(root, overwrite)
     }
 
     /// A block device that nothing uses.
