@@ -99,13 +99,7 @@ fn run_shared(
     // Own metrics and messages are not shared.
     let is_plain = !options.contents.messages && options.contents.metrics.is_empty();
     let Some(shared) = options.shared.filter(|_| is_plain) else {
-        return run_each(
-            plan,
-            &longest_first(file, plan, pending.to_vec()),
-            options.threads,
-            options.stop,
-            take,
-        );
+        return run_all(file, plan, pending.to_vec(), options, take);
     };
     let shared = shared.of_plan(file, plan);
     let (mut others, mut first_needed) = (Vec::new(), 0);
@@ -119,32 +113,46 @@ fn run_shared(
         }
     }
     // A run that is needed no more stays in the list: `take` says so again.
-    run_each(plan, &longest_first(file, plan, others), options.threads, options.stop, &mut |run, result| {
+    run_all(file, plan, others, options, &mut |run, result| {
         shared.keep(run, &result);
         take(run, result)
     })
 }
 
-/// Up to this many runs are made [in another order](longest_first).
-const FEW_RUNS: usize = 512;
-
-/// The order in which runs of a plan are made. Plans mostly end with their largest groups and highest losses: made
-/// last, such a run would keep one thread busy while the others have nothing left. Of many runs each takes little, and
-/// their rows are written in the order of the plan while others are made.
+/// Makes these runs of a plan, those first that every point needs.
 ///
-/// With a precision, the runs that every point needs go first. Whether another run is needed depends on those before it
-/// at its point: made beside them, it would often not be needed.
-fn longest_first(file: &ScenarioFile, plan: &Plan, runs: Vec<usize>) -> Vec<usize> {
-    let is_needed = |run: &usize| plan.runs[*run].replication < Precision::MIN_RUNS;
-    let (mut first, later): (Vec<usize>, Vec<usize>) = match file.precision() {
-        Some(_) => runs.into_iter().partition(is_needed),
-        None if runs.len() <= FEW_RUNS => (runs, Vec::new()),
-        None => (Vec::new(), runs),
-    };
-    first.reverse();
-    first.extend(later);
-    first
+/// Whether another run is needed depends on those before it at its point: made beside them, it would often not be
+/// needed. So where other sweeps can use the processors, the other runs are made one after the other.
+fn run_all(
+    file: &ScenarioFile,
+    plan: &Plan,
+    runs: Vec<usize>,
+    options: &SweepOptions<'_>,
+    take: &mut TakeResult<'_>,
+) -> Result<(), SweepError> {
+    let is_needed =
+        |run: &usize| file.precision().is_none() || plan.runs[*run].replication < Precision::MIN_RUNS;
+    let (mut needed, others): (Vec<usize>, Vec<usize>) = runs.into_iter().partition(is_needed);
+    if needed.len() <= FEW_RUNS {
+        needed.reverse();
+    }
+    let threads = options.threads;
+    match threads.one_if_shared() {
+        Threads::Own(_) => {
+            needed.extend(others);
+            run_each(plan, &needed, threads, options.stop, take)
+        }
+        one => {
+            run_each(plan, &needed, threads, options.stop, take)?;
+            run_each(plan, &others, one, options.stop, take)
+        }
+    }
 }
+
+/// Up to this many runs are made in reverse. Plans mostly end with their largest groups and highest losses: made last,
+/// such a run would keep one thread busy while the others have nothing left. Of many runs each takes little, and their
+/// rows are written in the order of the plan while others are made.
+const FEW_RUNS: usize = 512;
 
 /// Accepts the result of a run, by its index in the plan. Returns the first run that is still needed: those before it
 /// are done, or their points are precise enough without them.

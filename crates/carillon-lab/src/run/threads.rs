@@ -9,6 +9,8 @@ pub enum Threads<'a> {
     Own(usize),
     /// A thread for each permit. It computes while it holds one.
     Shared(&'a Permits, Rank),
+    /// A single thread, which computes while it holds a permit.
+    One(&'a Permits, Rank),
 }
 
 impl From<usize> for Threads<'_> {
@@ -23,6 +25,15 @@ impl<'a> Threads<'a> {
         match self {
             Threads::Own(number) => number,
             Threads::Shared(permits, _) => permits.number,
+            Threads::One(..) => 1,
+        }
+    }
+
+    /// Restricts the sweep to one thread if other sweeps can use the rest.
+    pub(crate) fn one_if_shared(self) -> Self {
+        match self {
+            Threads::Own(_) => self,
+            Threads::Shared(permits, rank) | Threads::One(permits, rank) => Threads::One(permits, rank),
         }
     }
 
@@ -30,7 +41,7 @@ impl<'a> Threads<'a> {
     pub(super) fn permit(self) -> Option<Permit<'a>> {
         match self {
             Threads::Own(_) => None,
-            Threads::Shared(permits, rank) => Some(permits.take(rank)),
+            Threads::Shared(permits, rank) | Threads::One(permits, rank) => Some(permits.take(rank)),
         }
     }
 }
