@@ -161,7 +161,8 @@ mod tests {
         });
         assert_eq!(turns.into_inner(), 12 * 200);
         assert!((1..=3).contains(&most.into_inner()));
-        assert_eq!((permits.lock().free, permits.lock().first_waiting), (3, 0));
+        let state = permits.lock();
+        assert_eq!((state.free, state.first_waiting), (3, 0));
     }
 
     #[test]
