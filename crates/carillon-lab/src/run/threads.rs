@@ -137,6 +137,7 @@ impl Drop for Permit<'_> {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
 
@@ -185,7 +186,7 @@ mod tests {
             }
             permit.give_way();
             // It has its permit again, so that of the first rank was used and given back.
-            assert_eq!(ended.recv(), Ok(Rank::First));
+            assert_eq!(ended.recv_timeout(Duration::from_secs(30)), Ok(Rank::First));
         });
         assert_eq!(ended.recv(), Ok(Rank::Second));
     }
