@@ -33,7 +33,7 @@
 //! Receivers that multicast does not reach ask a sender for unicast copies (`EndpointConfig::from`,
 //! `EndpointConfig::copies`).
 //!
-//! With a [`Dscp`] (`EndpointConfig::dscp`) everything that an endpoint sends is marked for network devices.
+//! A [`Dscp`] (`EndpointConfig::dscp`) marks everything that an endpoint sends, for the queues of network devices.
 //!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.

@@ -43,7 +43,7 @@ pub fn permitted() -> Result<(), Error> {
 /// Runs a plan run by run until `stop` returns true; `progress` is called after each run.
 ///
 /// # Errors
-/// That of the first run that fails; [`Error::kind`] says what to do.
+/// The first run that fails ends the plan with its error; [`Error::kind`] says what to do.
 pub fn run_plan(
     plan: &Plan,
     medium: Medium,

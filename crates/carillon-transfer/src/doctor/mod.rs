@@ -65,6 +65,8 @@ pub struct Doctor {
 #[derive(Debug)]
 struct KnownMachine {
     machine: Machine,
+    /// Name that it states.
+    name: String,
     address: IpAddr,
     heard: ObservedMachine,
     first: u32,
@@ -249,6 +251,7 @@ impl Doctor {
             return;
         }
         let known = self.known.entry(id).or_insert_with(|| KnownMachine::new(id, from.ip(), &hello));
+        known.note_address(from.ip(), self.probe.group().ip());
         known.take(&hello);
         if let Some(said) = hello.heard.iter().find(|said| said.id == self.id.0) {
             known.said = Some(*said);
@@ -304,7 +307,7 @@ impl KnownMachine {
     fn new(id: u32, address: IpAddr, hello: &Hello<'_>) -> KnownMachine {
         KnownMachine {
             machine: Machine {
-                name: format!("{} ({address})", hello.name),
+                name: shown(hello.name, address),
                 group: hello.group,
                 hops: hello.hops,
                 datagram: hello.datagram,
@@ -315,6 +318,7 @@ impl KnownMachine {
                     Some((wire, release)) => Some(OtherRelease::Version { release, wire }),
                 },
             },
+            name: hello.name.to_owned(),
             address,
             heard: ObservedMachine { id, ..ObservedMachine::default() },
             first: 0,
@@ -322,6 +326,15 @@ impl KnownMachine {
             copies: 0,
             said: None,
             meters: [TrainMeter::default(); 2],
+        }
+    }
+
+    /// Replaces the address by one of the family of the group. The first HELLO may arrive over the link by IPv6 to a
+    /// group of IPv4; named machines, packet trains and reports have addresses of the group's family.
+    fn note_address(&mut self, address: IpAddr, group: IpAddr) {
+        if self.address.is_ipv4() != group.is_ipv4() && address.is_ipv4() == group.is_ipv4() {
+            self.address = address;
+            self.machine.name = shown(&self.name, address);
         }
     }
 
@@ -361,6 +374,11 @@ impl KnownMachine {
     }
 }
 
+/// Name and address of a machine in reports.
+fn shown(name: &str, address: IpAddr) -> String {
+    format!("{name} ({address})")
+}
+
 /// Interval between two rounds.
 const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 /// Hop limits that are probed in addition to the configured one.
@@ -375,3 +393,41 @@ const TRAIN_DATAGRAM: usize = 1472;
 const HEADERS: usize = 28 + 14;
 /// Receive buffer that `send` and `recv` request, in bytes.
 const WANTED_BUFFER: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_of_the_family_of_the_group_is_kept() {
+        let group: IpAddr = [239, 255, 0, 1].into();
+        let hello = Hello {
+            way: HelloPath::Link,
+            ttl: 1,
+            hops: 1,
+            number: 0,
+            datagram: 1472,
+            buffer: 0,
+            group: SocketAddr::new(group, 7654),
+            name: "r1",
+            heard: Vec::new(),
+            origin: Some(ORIGIN),
+        };
+        let (link, four, other) = (
+            "fe80::1".parse().expect("an address"),
+            IpAddr::from([10, 0, 0, 1]),
+            IpAddr::from([10, 0, 0, 2]),
+        );
+        let mut known = KnownMachine::new(7, link, &hello);
+        let mut shown_after = |address| {
+            known.note_address(address, group);
+            known.machine.name.clone()
+        };
+        assert_eq!(shown_after(link), "r1 (fe80::1)");
+        assert_eq!(shown_after(four), "r1 (10.0.0.1)");
+        // A copy by a relay or over the link changes nothing.
+        assert_eq!(shown_after(other), "r1 (10.0.0.1)");
+        assert_eq!(shown_after(link), "r1 (10.0.0.1)");
+        assert_eq!(known.address, four);
+    }
+}

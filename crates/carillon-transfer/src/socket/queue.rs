@@ -72,7 +72,7 @@ impl Queue {
     }
 
     /// Returns a descriptor that is readable while [`take`](Self::take) may find messages or the end without waiting.
-    /// With `has_some` it is readable at once.
+    /// The descriptor is readable at once with `has_some`.
     pub fn descriptor(&self, has_some: bool) -> io::Result<OwnedFd> {
         self.gate.change(|state| (state.descriptor(has_some), false))
     }

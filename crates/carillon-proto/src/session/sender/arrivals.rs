@@ -1,6 +1,6 @@
 //! Arrivals: what the receivers that ask to join say about those that have not asked yet.
 //!
-//! Without a list of receivers, the sender has to decide when all that wait for it have joined. Receivers that were
+//! The sender has to decide when all that wait for it have joined, if it has no list of receivers. Receivers that were
 //! there before the sender answer its first invitations, all within a short time. So the session can start once none
 //! has asked for a *quiet time*. A receiver that joins later shows that receivers are being started, and then the
 //! sender waits for the whole time of the start condition.
