@@ -40,10 +40,10 @@ fn deliver_with_helpers(receivers: usize, helpers: usize, bytes: usize, kills: b
         let line = format!(
             "send f --protocol {protocol} --receivers {receivers} --helpers {helpers} --fanout 1 {rate} {settings} --json"
         );
-        let sending = net.sender().carillon(&line).start();
+        let mut sending = net.sender().carillon(&line).start();
         if kills {
             // It has begun to serve.
-            while !helping[0].out().contains("serving") && !helping[0].is_over() {
+            while !helping[0].out().contains("serving") && !helping[0].is_over() && !sending.is_over() {
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
             std::thread::sleep(std::time::Duration::from_millis(500));
@@ -138,9 +138,9 @@ fn helper_protocols_form_trees_by_distance_and_repair_them() {
         let line = format!(
             "send f --protocol {protocol} --receivers 2 --helpers 2 --nearest --rate 12Mbit/s --timeout 3 --json"
         );
-        let sending = net.sender().carillon(&line).start();
+        let mut sending = net.sender().carillon(&line).start();
         // It has begun to serve.
-        while !near.out().contains("serving") && !near.is_over() {
+        while !near.out().contains("serving") && !near.is_over() && !sending.is_over() {
             std::thread::sleep(Duration::from_millis(20));
         }
         std::thread::sleep(Duration::from_millis(500));
