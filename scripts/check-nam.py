@@ -57,25 +57,43 @@ MAX_SCRIPT_LENGTH = 256
 ORIENTATIONS = {"up", "down", "right", "left", "up-right", "down-right", "up-left", "down-left", "right-up",
                 "right-down", "left-up", "left-down"}
 NUMBER = r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?"
+WORD = re.compile(r"""\s+(?:\{([^{}"'\\]*)\}|([^\s{}"'\\]+))""")
 # Times have nine decimals at best, and sums of two of them are compared.
 TOLERANCE = 3e-9
 
 
+def is_whole(pattern, value):
+    return re.fullmatch(pattern, value) is not None
+
+
+# Whether a value is one of its type.
+OF_TYPE = {
+    INT: lambda value: is_whole(r"-?\d+", value),
+    REAL: lambda value: is_whole(NUMBER, value),
+    TIME: lambda value: value == "*" or is_whole(NUMBER, value),
+    TEXT: lambda value: value != "",
+    COLOR: lambda value: is_whole(r"[A-Za-z][A-Za-z0-9 ]*", value),
+    HEX: lambda value: is_whole(r"0x[0-9a-fA-F]+", value),
+    SHAPE: lambda value: value in ("circle", "box", "square", "hexagon"),
+    ORIENTATION: lambda value: value in ORIENTATIONS or is_whole(NUMBER, value) or is_whole(NUMBER + "deg", value),
+    NODE_STATE: lambda value: value in ("UP", "DOWN", "COLOR", "DLABEL"),
+    LINK_STATE: lambda value: value in ("UP", "DOWN", "COLOR", "DLABEL"),
+}
+
+
 def is_value(kind, value):
     """True if a value is one of its type."""
-    whole = lambda pattern: re.fullmatch(pattern, value) is not None
-    return {
-        INT: lambda: whole(r"-?\d+"),
-        REAL: lambda: whole(NUMBER),
-        TIME: lambda: value == "*" or whole(NUMBER),
-        TEXT: lambda: value != "",
-        COLOR: lambda: whole(r"[A-Za-z][A-Za-z0-9 ]*"),
-        HEX: lambda: whole(r"0x[0-9a-fA-F]+"),
-        SHAPE: lambda: value in ("circle", "box", "square", "hexagon"),
-        ORIENTATION: lambda: value in ORIENTATIONS or whole(NUMBER) or whole(NUMBER + "deg"),
-        NODE_STATE: lambda: value in ("UP", "DOWN", "COLOR", "DLABEL"),
-        LINK_STATE: lambda: value in ("UP", "DOWN", "COLOR", "DLABEL"),
-    }[kind]()
+    return OF_TYPE[kind](value)
+
+
+def split(text):
+    """Words of a line, which begins with white space. Braces quote like in Tcl."""
+    words, at, text = [], 0, text.rstrip()
+    while found := WORD.match(text, at):
+        words.append(found[found.lastindex])
+        at = found.end()
+    # Few lines have other quotes, and reading those takes long.
+    return words if at == len(text) else shlex.split(re.sub(r"\{([^}]*)\}", r'"\1"', text))
 
 
 class Link:
@@ -136,9 +154,8 @@ class Checker:
             self.problem(f"unknown event: {text!r}")
             return None
         kinds, needed = EVENTS[event]
-        # Braces quote like in Tcl.
         try:
-            words = shlex.split(re.sub(r"\{([^}]*)\}", r'"\1"', text[1:]))
+            words = split(text[1:])
         except ValueError as error:
             self.problem(f"{error}: {text!r}")
             return None
