@@ -89,11 +89,18 @@ fn who_comes_late_waits_and_is_served_as_soon_as_it_is_there() {
     }
 }
 
+/// Number of messages of a session that a late receiver overhears.
+const MESSAGES: u32 = 8_000;
+
+/// A session of one receiver that takes two seconds.
+fn two_seconds() -> World {
+    of_carillon_with(&["a"], Slow::Lane, u64::from(MESSAGES), &[("rate", "48 Mbit/s")])
+}
+
 #[test]
 fn receiver_of_catch_up_session_overhears_data() {
     for overhears in [true, false] {
-        // Two seconds for the whole.
-        let mut world = of_carillon_with(&["a"], Slow::Lane, 20_000, &[("rate", "120 Mbit/s")]);
+        let mut world = two_seconds();
         world.run_until(ms(5_000), |world| {
             world.phase(0) == ReceiverPhase::Running && world.peers[0].got > 100
         });
@@ -110,7 +117,7 @@ fn receiver_of_catch_up_session_overhears_data() {
         }
         assert!(world.peers[late].session.is_served_later(), "{:?}", world.phase(late));
         // Not what came before it did.
-        assert_eq!((1_000..20_000).contains(&heard), overhears, "{heard} of 20000");
+        assert_eq!((1_000..MESSAGES as usize).contains(&heard), overhears, "{heard} of {MESSAGES}");
         assert_eq!(heard == 0, !overhears);
         let former = world.sender.earlier();
         assert_eq!(former.sessions(), [ASSOCIATION]);
@@ -119,7 +126,7 @@ fn receiver_of_catch_up_session_overhears_data() {
 
 #[test]
 fn nobody_but_the_sender_of_that_session_is_overheard() {
-    let mut world = of_carillon_with(&["a"], Slow::Lane, 20_000, &[("rate", "120 Mbit/s")]);
+    let mut world = two_seconds();
     world.run_until(ms(5_000), |world| world.phase(0) == ReceiverPhase::Running && world.peers[0].got > 100);
     let config = ReceiverSessionConfig { protocols: REGISTRY, overhears: true, ..receiver_config("late") };
     let late = world.join(ReceiverSession::new(config, Seeds::new(1).part("late")));
@@ -129,7 +136,7 @@ fn nobody_but_the_sender_of_that_session_is_overheard() {
     assert!(std::iter::from_fn(|| session.poll_overheard()).count() > 0);
     let mut hears = |source, association| {
         let mut packet = Vec::new();
-        let (sequence, payload) = (19_999, b"forged");
+        let (sequence, payload) = (MESSAGES - 1, b"forged");
         Data { sequence, index: 0, length: 1, count: 0, payload }.emit(association, &mut packet);
         give_to(session, now, source, Dest::group(GROUP), &packet);
         session.poll_overheard().is_some()
@@ -222,7 +229,8 @@ fn of_carillon_with(names: &[&str], slow: Slow, messages: u64, set: &[(&str, &st
 /// passes one packet per millisecond.
 fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
     let names = ["a", "b", "c", "d", "e", "f"];
-    let mut world = of_carillon(&names, Slow::Lane, 60_000);
+    // Five times as fast as those ports.
+    let mut world = of_carillon_with(&names, Slow::Lane, 10_000, &[("rate", "60 Mbit/s")]);
     world.seed(5, 0.02);
     world.ports = slow
         .iter()
@@ -286,6 +294,8 @@ fn receivers_behind_slow_ports_are_set_aside_unless_all_are() {
         let is_right =
             |(at, reason): (usize, &Option<String>)| reason.is_some() == set_aside.contains(&(at as u32 + 1));
         assert!(reasons.iter().enumerate().all(is_right), "{slow:?}: {reasons:?}");
+        // A trial shows it before they keep the others waiting.
+        assert!(reasons.iter().flatten().all(|reason| reason.starts_with("took ")), "{slow:?}: {reasons:?}");
     }
 }
 
