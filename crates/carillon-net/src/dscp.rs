@@ -43,16 +43,25 @@ impl Dscp {
     }
 }
 
-impl FromStr for Dscp {
-    type Err = String;
+/// Error of a text that is no code point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownDscp;
 
-    fn from_str(text: &str) -> Result<Dscp, String> {
+impl fmt::Display for UnknownDscp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected a number from 0 to 63, or cs0 to cs7, af11 to af43, le, va or ef")
+    }
+}
+
+impl std::error::Error for UnknownDscp {}
+
+impl FromStr for Dscp {
+    type Err = UnknownDscp;
+
+    fn from_str(text: &str) -> Result<Dscp, UnknownDscp> {
         let text = text.trim().to_ascii_lowercase();
         let named = NAMES.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
-        let value = named.or_else(|| text.parse().ok()).and_then(Dscp::new);
-        value.ok_or_else(|| {
-            "expected a number from 0 to 63, or cs0 to cs7, af11 to af43, le, va or ef".to_owned()
-        })
+        named.or_else(|| text.parse().ok()).and_then(Dscp::new).ok_or(UnknownDscp)
     }
 }
 

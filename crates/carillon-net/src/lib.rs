@@ -67,7 +67,7 @@ mod waker;
 
 pub use copies::{CopyStats, Path, SubscriptionState, sender_of_relay};
 pub use driver::{Backpressure, Driver};
-pub use dscp::Dscp;
+pub use dscp::{Dscp, UnknownDscp};
 pub use endpoint::{Endpoint, EndpointConfig};
 pub use error::{DriveError, OpenError};
 pub use failures::SendFailure;

@@ -90,6 +90,8 @@ impl<'a> Laboratory<'a> {
         let tasks = self.prepare(experiments)?;
         let (laboratory, is_over) = (&*self, AtomicBool::new(false));
         std::thread::scope(|scope| {
+            // Ends the second thread on a panic too.
+            let _end = SetAtEnd(&is_over);
             // Measurements on a testbed are not disturbed.
             if laboratory.options.testbed.is_none() && laboratory.options.jobs > 1 {
                 let stop = || is_over.load(Ordering::Relaxed) || (laboratory.options.stop)();
@@ -103,9 +105,7 @@ impl<'a> Laboratory<'a> {
                 let _ = std::thread::Builder::new().spawn_scoped(scope, ahead);
             }
             let mut each = |&experiment| take(experiment, laboratory.outcome(experiment)?);
-            let outcome = experiments.iter().try_for_each(&mut each);
-            is_over.store(true, Ordering::Relaxed);
-            outcome
+            experiments.iter().try_for_each(&mut each)
         })
     }
 
@@ -234,6 +234,15 @@ impl<'a> Laboratory<'a> {
     /// Steps of everything that was run.
     pub fn steps(&self) -> u64 {
         self.simulations.steps()
+    }
+}
+
+/// Sets the flag when it is dropped.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

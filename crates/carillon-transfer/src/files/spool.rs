@@ -34,6 +34,8 @@ pub struct Spool {
     failed: bool,
     /// Bytes stored since the free space was checked.
     unlooked: u64,
+    /// Returns true if the disk of the directory has space for optional data.
+    has_room: fn(&Path) -> bool,
 }
 
 /// Spooled data of a session, by files.
@@ -71,6 +73,7 @@ impl Spool {
             sessions: VecDeque::new(),
             failed: false,
             unlooked: MAX_SEARCH_BYTES,
+            has_room,
         };
         if spool.take_up().is_err() || (spool.log.is_some() && spool.sessions.is_empty()) {
             spool.clear();
@@ -106,6 +109,12 @@ impl Spool {
         Ok(())
     }
 
+    /// Replaces the check of the free space.
+    #[cfg(test)]
+    pub(super) fn with_room(self, has_room: fn(&Path) -> bool) -> Self {
+        Spool { has_room, ..self }
+    }
+
     /// Stores the data of large files in this message.
     pub fn keep(&mut self, session: AssociationId, message: &Bytes) {
         if self.failed {
@@ -114,7 +123,7 @@ impl Spool {
         self.unlooked += message.len() as u64;
         if self.unlooked >= MAX_SEARCH_BYTES {
             self.unlooked = 0;
-            if !has_room(&self.directory) {
+            if !(self.has_room)(&self.directory) {
                 return self.give_up();
             }
         }
@@ -285,9 +294,12 @@ impl Piece {
     }
 }
 
-/// Returns true if an eighth of the disk is free, since overheard data is optional.
+/// Returns true if an eighth of the disk or [`ENOUGH_FREE_BYTES`] are free, since overheard data is optional.
 fn has_room(directory: &Path) -> bool {
-    statvfs(directory).is_ok_and(|disk| disk.f_bavail > disk.f_blocks / 8)
+    statvfs(directory).is_ok_and(|disk| {
+        let enough = (disk.f_blocks / 8).min(ENOUGH_FREE_BYTES / disk.f_frsize.max(1));
+        disk.f_bavail > enough
+    })
 }
 
 /// Creates an unnamed file, which is deleted when closed.
@@ -302,6 +314,8 @@ fn unnamed(_: &Path) -> io::Result<File> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Free space that suffices on a large disk, of which an eighth would be much more.
+const ENOUGH_FREE_BYTES: u64 = 4 << 30;
 /// Minimum offset of spooled data in a file, which excludes small files.
 pub(super) const MIN_SPOOLED_OFFSET: u64 = 256 << 10;
 /// Bytes between two checks of the free space.

@@ -22,8 +22,9 @@ fn found(spool: &mut Spool, index: u32, sessions: &[u8]) -> Vec<(u32, Bytes)> {
     spool.find(&Record::Span { index, offset, step: 10, count: 6, sessions })
 }
 
+/// A spool for which every disk is large enough.
 fn spool(directory: &Path) -> Spool {
-    Spool::open(directory, rustix::fs::stat(directory).map_or(0, |stat| stat.st_uid))
+    Spool::open(directory, rustix::fs::stat(directory).map_or(0, |stat| stat.st_uid)).with_room(|_| true)
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -143,6 +144,15 @@ fn spooled_zeros_take_no_disk_space() {
     spool.keep(SESSION, &message.into());
     let zeros = |place: u32| (place, data(0, u64::from(place) * 10, &[0; 10]));
     assert_eq!(found(&mut spool, 0, &[0, 0, 0, 7]), [zeros(1), zeros(2)]);
+}
+
+#[test]
+fn spool_on_a_full_disk_keeps_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut spool = spool(directory.path()).with_room(|_| false);
+    spool.keep(SESSION, &data(0, 0, &[1; 60]));
+    assert!(spool.is_empty() && found(&mut spool, 0, &[0, 0, 0, 7]).is_empty());
+    assert_eq!(names(directory.path()), [""; 0]);
 }
 
 #[test]
