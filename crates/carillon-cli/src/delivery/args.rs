@@ -116,7 +116,7 @@ impl NetworkArgs {
 }
 
 fn dscp(text: &str) -> Result<Dscp, String> {
-    text.parse()
+    text.parse().map_err(|error: carillon_net::UnknownDscp| error.to_string())
 }
 
 /// Reads a key file, and warns if other users can read it.

@@ -30,6 +30,7 @@ mod unserved;
 
 use carillon_core::{Duration, NodeId, ObservedState, States};
 
+use carillon_wire::session::Nonce;
 pub use carillon_wire::session::{HoldingsPart, ListId, MemberRole, RefuseReason};
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
@@ -54,6 +55,9 @@ fn observed(of: &States, state: &'static str) -> ObservedState {
 
 /// Time over which answers to the group are spread.
 const ANSWER_SPREAD: Duration = Duration::from_millis(20);
+
+/// Nonce of a JOIN to the group, which every node can read: no receiver has it.
+const KNOCK: Nonce = Nonce(0);
 
 /// Node number of a machine's own node within a session, which knows only nodes that it receives from.
 pub const LOCAL_NODE: NodeId = NodeId(u32::MAX);

@@ -1,9 +1,11 @@
 //! Start after a quiet time: how soon a session starts without a list of receivers, and which receivers it misses.
 
-use carillon_core::{Duration, Machine as _, NodeId, Seeds, Time};
-use carillon_proto::session::{Gather, ReceiverSession, SenderPhase, SenderSession, SenderSessionConfig};
+use carillon_core::{AssociationId, Duration, Machine as _, NodeId, Seeds, Time};
+use carillon_proto::session::{
+    Gather, ReceiverPhase, ReceiverSession, SenderPhase, SenderSession, SenderSessionConfig,
+};
 use carillon_testkit::sampling_step;
-use carillon_wire::session::{Body, Packet};
+use carillon_wire::session::{Body, Nonce, Packet};
 
 use super::harness::*;
 use super::kind;
@@ -119,3 +121,62 @@ fn six_receivers_with_loss_are_served_in_one_session() {
     }
     assert!(sessions >= 40 && incomplete * 40 <= sessions, "{incomplete} of {sessions}");
 }
+
+/// A host that has not resolved the sender's link address cannot send to it for a second. It can send to the group.
+#[test]
+fn start_waits_for_a_receiver_that_cannot_send_to_it_yet() {
+    for receivers in [2, 40] {
+        let mut world = waiting(config(), receivers, 1);
+        let late = receivers as u32 / 2;
+        world.lose = Box::new(move |now, from, to, bytes| {
+            let is_knock = matches!(kind(bytes), Some(Body::Join { nonce: Nonce(0), .. }));
+            now < ms(600) && from.0 > late && to == SENDER && !is_knock
+        });
+        let at = start(&mut world);
+        assert!((1000..2000).contains(&at), "{at} ms");
+        assert_eq!(world.sender.members().len(), receivers as usize);
+        let knocks: Vec<&String> = world.log.iter().filter(|line| line.contains(KNOCK)).collect();
+        assert!(
+            knocks.iter().all(|line| !line.contains("process") && !line.contains("cookie")),
+            "{knocks:?}"
+        );
+        let knocks = knocks.len();
+        assert!((1..=3 * 20).contains(&knocks), "{knocks} of {:#?}", world.log);
+    }
+}
+
+/// Few receivers of a large group that gets no answers ask the group.
+#[test]
+fn few_receivers_of_a_large_group_ask_the_group() {
+    let mut world = waiting(config(), 400, 1);
+    world.lose = Box::new(|_, from, to, _| from != SENDER && to == SENDER);
+    world.run(ms(3000));
+    let knocks = world.log.iter().filter(|line| line.contains(KNOCK)).count();
+    assert!((8..100).contains(&knocks), "{knocks}");
+}
+
+/// The acknowledgments of a verified receiver are lost, and its sender starts another session at once.
+#[test]
+fn receiver_leaves_a_session_for_another_one_at_the_same_node() {
+    let mut world = waiting(config(), 2, 1);
+    world.lose = Box::new(|_, _, to, bytes| {
+        to == NodeId(2) && matches!(kind(bytes), Some(Body::ReportAck { .. } | Body::Answer { .. }))
+    });
+    world.run_until(ms(20_000), |world| world.sender.phase() == SenderPhase::Finished);
+    assert_eq!((world.phase(0), world.phase(1)), (ReceiverPhase::Finished, ReceiverPhase::Reporting));
+    world.lose = Box::new(|_, _, _, _| false);
+    let next = SenderSessionConfig { association: AssociationId(99), ..config() };
+    world.sender = SenderSession::new(next, Seeds::new(2)).expect("the settings are good");
+    let since = world.now;
+    world.sender.start(since);
+    world.run_until(ms(20_000), |world| world.phase(1) == ReceiverPhase::Finished);
+    assert!(world.now <= since + Duration::from_millis(20), "{:?}", world.now.since(since));
+    // It joins the session as a new one.
+    world.peers[1].session = receiver("r1");
+    world.peers[1].got = 0;
+    world.run_until(ms(40_000), |world| world.sender.phase() == SenderPhase::Running);
+    assert_eq!(world.sender.members().len(), 1);
+}
+
+/// JOIN to the group, as the log shows it.
+const KNOCK: &str = " join 0000000000000000 ";

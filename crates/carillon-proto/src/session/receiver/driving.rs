@@ -59,6 +59,9 @@ impl ReceiverSession {
             Timer::Join if self.awaits_sizes() => self.joining.put_off(now),
             Timer::Join => {
                 self.outbox.schedule(Pending::Join);
+                if self.joining.knocks() {
+                    self.outbox.schedule(Pending::Knock);
+                }
                 self.joining.ask_again(now, self.random.answer_delay());
             }
             Timer::Present => {

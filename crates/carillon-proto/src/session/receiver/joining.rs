@@ -55,6 +55,8 @@ pub(super) struct Joining {
     challenges: u32,
     /// Number of JOINs sent since the wait was shortest.
     asked: u32,
+    /// Number of JOINs to the group: sent by this receiver, and by others.
+    knocks: (u32, u32),
     /// Wait after the next JOIN.
     wait: Duration,
     pub timers: Timers<Timer>,
@@ -156,6 +158,21 @@ impl Joining {
         }
     }
 
+    /// Records a JOIN that another receiver sent to the group.
+    pub fn on_knock(&mut self) {
+        self.knocks.1 = self.knocks.1.saturating_add(1);
+    }
+
+    /// Returns true if the next JOIN goes to the group too: the sender has not answered the earlier ones. The host may
+    /// be unable to send to it, since it has not resolved its link address yet, which takes a second after a loss.
+    /// Few receivers of a large group do that.
+    pub fn knocks(&mut self) -> bool {
+        let is_unanswered = self.state == JoiningState::Asking && self.asked >= FIRST_KNOCK;
+        let knocks = is_unanswered && self.knocks.0 < MAX_KNOCKS && self.knocks.1 < ENOUGH_KNOCKS;
+        self.knocks.0 += u32::from(knocks);
+        knocks
+    }
+
     /// Ends joining: the session runs or is over.
     pub fn end(&mut self) {
         self.state = JoiningState::Idle;
@@ -178,6 +195,12 @@ impl Joining {
 /// Wait between the first JOINs; from the third one on it doubles at each JOIN. Four JOINs fit into the shortest quiet
 /// time of a sender.
 const JOIN_WAIT_MIN: Duration = Duration::from_millis(25);
+/// Number of JOINs without an answer before one goes to the group too.
+const FIRST_KNOCK: u32 = 2;
+/// Number of JOINs that a receiver sends to the group.
+const MAX_KNOCKS: u32 = 3;
+/// Number of JOINs of other receivers to the group after which a receiver sends none.
+const ENOUGH_KNOCKS: u32 = 8;
 /// Upper bound of the wait between JOINs.
 const JOIN_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Time after its last gathering invitation for which a sender still counts as gathering.

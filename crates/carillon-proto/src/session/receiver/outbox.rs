@@ -13,6 +13,8 @@ use super::releases::EarlierDecline;
 pub(super) enum Pending {
     /// JOIN, or ASK if the invitation cannot be accepted.
     Join,
+    /// JOIN to the group, with a nonce that is no secret.
+    Knock,
     /// ASK to the present sender.
     Ask,
     /// PRESENT to the group.

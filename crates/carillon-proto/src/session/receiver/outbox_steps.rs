@@ -5,7 +5,7 @@ use carillon_wire::session::{Attachment, Body, Name, Opening, Packet, Text};
 
 use super::ReceiverSession;
 use super::outbox::{Decline, Pending};
-use crate::session::secret;
+use crate::session::{KNOCK, secret};
 
 impl ReceiverSession {
     /// Declines an invitation of `len` bytes. Nothing acknowledges that, so it is repeated, within three times the
@@ -53,8 +53,8 @@ impl ReceiverSession {
     }
 
     fn emit_pending(&mut self, packet: Pending, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if packet == Pending::Join {
-            return self.emit_join(buf);
+        if let Pending::Join | Pending::Knock = packet {
+            return self.emit_join(packet == Pending::Knock, buf);
         }
         if packet == Pending::Holdings {
             return self.emit_holdings(buf);
@@ -62,7 +62,7 @@ impl ReceiverSession {
         let (invited, nonce) = (self.invited.as_ref()?, self.random.nonce);
         let mut dest = Dest::Node(invited.sender);
         let body = match packet {
-            Pending::Join | Pending::Ask | Pending::Holdings => Body::Ask { nonce },
+            Pending::Join | Pending::Knock | Pending::Ask | Pending::Holdings => Body::Ask { nonce },
             Pending::Present => {
                 dest = Dest::group(self.config.group);
                 Body::Present { proof: secret::proof(nonce) }
@@ -96,15 +96,18 @@ impl ReceiverSession {
     }
 
     /// Writes a JOIN, unless it has more bytes than may be sent.
-    fn emit_join(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let job = self.invited.as_ref().and_then(|invited| Some((invited.job?, invited.sender)));
+    fn emit_join(&mut self, knocks: bool, buf: &mut Vec<u8>) -> Option<Transmit> {
+        // What is only for the sender does not go to the group.
+        let job = self.invited.as_ref().filter(|_| !knocks);
+        let job = job.and_then(|invited| Some((invited.job?, invited.sender)));
         let origin = job.map(|(job, sender)| self.origin(job, sender));
-        let (invited, nonce) = (self.invited.as_ref()?, self.random.nonce);
+        let (invited, nonce) = (self.invited.as_ref()?, if knocks { KNOCK } else { self.random.nonce });
         let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
         // The first JOIN only asks for a challenge, so its attachment would be lost.
         let attached =
             self.joining.cookie.and_then(|_| Attachment::new(&self.config.attached)).unwrap_or_default();
         let body = match invited.problem {
+            Some(_) if knocks => return None,
             Some(_) => Body::Ask { nonce },
             None => Body::Join {
                 nonce,
@@ -113,9 +116,9 @@ impl ReceiverSession {
                 largest: invited.sizes.largest,
                 name,
                 attached,
-                cookie: self.joining.cookie,
+                cookie: self.joining.cookie.filter(|_| !knocks),
                 origin,
-                list: self.config.list.filter(|_| invited.asks),
+                list: self.config.list.filter(|_| invited.asks && !knocks),
             },
         };
         let packet = Packet { association: invited.association, body };
@@ -124,7 +127,7 @@ impl ReceiverSession {
             return None;
         }
         packet.emit(buf);
-        Some(Transmit::now(Dest::Node(invited.sender)))
+        Some(Transmit::now(if knocks { Dest::group(self.config.group) } else { Dest::Node(invited.sender) }))
     }
 }
 

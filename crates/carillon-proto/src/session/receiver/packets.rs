@@ -14,7 +14,7 @@ use super::sizes::SIZE_INVITATIONS;
 use super::state::{Invited, ReceiverPhase, SeenSizes, StatedTerms};
 use super::{IGNORE_TIME, JOIN_TIMEOUT, ReceiverSession};
 use crate::session::unserved::ARRIVED_AFTER_START;
-use crate::session::{LOCAL_NODE, bounds, secret};
+use crate::session::{KNOCK, LOCAL_NODE, bounds, secret};
 
 impl ReceiverSession {
     /// Handles a packet of this session or of another one.
@@ -24,12 +24,20 @@ impl ReceiverSession {
             Ok(packet) => packet,
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
+        let is_to_group = matches!(datagram.destination, Dest::Group { .. });
+        // Another receiver has to ask the whole group, too.
+        if let Body::Join { nonce: KNOCK, .. } = packet.body
+            && is_to_group
+        {
+            self.joining.on_knock();
+            return self.events.dropped(DropReason::NotAMember);
+        }
         // Packets for all members come by multicast, and packets for one member by unicast.
         let to_all = matches!(
             packet.body,
             Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. } | Body::Size(_)
         );
-        if to_all != matches!(datagram.destination, Dest::Group { .. }) {
+        if to_all != is_to_group {
             return self.events.dropped(DropReason::NotAMember);
         }
         let ours = |invited: &Invited| invited.association == packet.association;
@@ -160,6 +168,7 @@ impl ReceiverSession {
                 (waits && now.since(self.joining.since) >= JOIN_TIMEOUT, waits)
             }
         };
+        self.ask_about_the_end(association, source, invite.state);
         // A sender that answered a query exists.
         if invite.state == State::Gathering && self.is_succeeded(now, association, source, &invite.sender) {
             return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
@@ -442,7 +451,7 @@ impl ReceiverSession {
         invited.member = Some(number);
         self.seeking.overhearing = None;
         self.with_inner(|inner| inner.start(now));
-        self.outbox.cancel(&[Pending::Join]);
+        self.outbox.cancel(&[Pending::Join, Pending::Knock]);
         self.joining.on_welcome(now);
         self.liveness.await_confirmation(now);
         // The application may have reported while this receiver was joining.

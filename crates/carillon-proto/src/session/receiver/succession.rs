@@ -1,11 +1,25 @@
 //! Detection of a sender that has left its session and gathers for another one.
 
 use carillon_core::{AssociationId, Duration, NodeId, Time};
+use carillon_wire::session::State;
 
 use super::ReceiverSession;
-use super::state::ReceiverPhase;
+use super::outbox::Pending;
+use super::state::{Invited, ReceiverPhase};
 
 impl ReceiverSession {
+    /// Reports at once if the node of the present session gathers for another one: that session has ended, and its
+    /// successor says so in answer to the report.
+    pub(super) fn ask_about_the_end(&mut self, association: AssociationId, source: NodeId, state: State) {
+        let is_successor = |invited: &Invited| invited.sender == source && invited.association != association;
+        if state == State::Gathering
+            && self.phase == ReceiverPhase::Reporting
+            && self.invited.as_ref().is_some_and(is_successor)
+        {
+            self.outbox.schedule(Pending::Report);
+        }
+    }
+
     /// Returns true if the sender has been silent in this session for a while and gathers for another one. It may do
     /// so from the same node, or after a restart from another port of the same host under the same name. In the
     /// latter case there may be two senders, so only the new one must have been heard for as long.

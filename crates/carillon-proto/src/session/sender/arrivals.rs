@@ -24,13 +24,14 @@ pub(super) struct Arrivals {
     begin: Time,
     /// Time of the last JOIN from a node that was no member.
     last: Option<Time>,
-    /// Time of the first CHALLENGE to a node that has not answered it, for a bounded number of nodes.
-    challenged: BTreeMap<NodeId, Time>,
+    /// Time of the first CHALLENGE to a node that has not answered it, for a bounded number of nodes; none if the node
+    /// has only been heard in the group.
+    challenged: BTreeMap<NodeId, Option<Time>>,
     /// Longest measured round-trip time.
     round_trip: Option<Duration>,
     /// Time from the first invitation to the first JOIN.
     first: Option<Duration>,
-    /// True if a JOIN was repeated although its answer had time to arrive.
+    /// True if a JOIN was repeated although its answer had time to arrive, or went to the group.
     has_repeats: bool,
 }
 
@@ -44,21 +45,39 @@ impl Arrivals {
     pub fn on_challenged(&mut self, now: Time, node: NodeId) {
         self.last = Some(now);
         self.first.get_or_insert(now.since(self.begin));
-        if let Some(&since) = self.challenged.get(&node) {
+        if let Some(&Some(since)) = self.challenged.get(&node) {
             self.on_repeated(now.since(since));
         }
         // The first time is kept: with a later one, an answer to the first CHALLENGE would seem too fast.
-        if self.challenged.len() < MAX_CHALLENGED {
-            self.challenged.entry(node).or_insert(now);
+        self.await_answer(node, Some(now));
+    }
+
+    /// Records a node that asks to join in the group, since its JOINs to the sender have no answer.
+    pub fn on_knock(&mut self, now: Time, node: NodeId) {
+        self.last = Some(now);
+        // Its JOINs to the sender would have arrived before.
+        self.has_repeats |= !self.challenged.contains_key(&node);
+        self.await_answer(node, None);
+    }
+
+    fn await_answer(&mut self, node: NodeId, since: Option<Time>) {
+        if self.challenged.len() < MAX_CHALLENGED || self.challenged.contains_key(&node) {
+            let known = self.challenged.entry(node).or_default();
+            *known = known.or(since);
         }
     }
 
     /// Records a JOIN that answers a CHALLENGE.
     pub fn on_answered(&mut self, now: Time, node: NodeId) {
         self.last = Some(now);
-        if let Some(since) = self.challenged.remove(&node) {
+        if let Some(Some(since)) = self.challenged.remove(&node) {
             self.round_trip = self.round_trip.max(Some(now.since(since)));
         }
+    }
+
+    /// Records a receiver that waits for the end of an earlier session, and will ask to join this one.
+    pub fn on_stranded(&mut self, now: Time) {
+        self.last = self.last.map(|_| now);
     }
 
     /// Records a JOIN that a node repeats this long after the sender answered it.

@@ -1,10 +1,11 @@
 //! Steps of a sender that gathers: the condition of the start, and its limit.
 
-use carillon_core::{Duration, NodeId, Span, Time};
+use carillon_core::{DropReason, Duration, NodeId, Span, Time};
 
 use super::gathering::GatheringState;
 use super::state::SenderPhase;
 use super::{SenderSession, arrivals};
+use crate::session::KNOCK;
 use crate::session::config::Gather;
 
 impl SenderSession {
@@ -51,6 +52,17 @@ impl SenderSession {
             self.gathering.arrivals.on_challenged(now, node);
             self.await_quiet();
         }
+    }
+
+    /// Handles a JOIN to the group. It shows that a receiver is there, although its JOINs to the sender do not arrive.
+    /// The CHALLENGE makes both hosts resolve each other's link address.
+    pub(super) fn on_knock(&mut self, now: Time, node: NodeId) {
+        if self.phase != SenderPhase::Gathering || self.roster.index_of(node).is_some() {
+            return self.events.dropped(DropReason::Duplicate);
+        }
+        self.gathering.arrivals.on_knock(now, node);
+        self.await_quiet();
+        self.challenge(now, node, KNOCK);
     }
 
     /// Handles the JOIN of a member, which repeats it as a keepalive or because WELCOME was lost.

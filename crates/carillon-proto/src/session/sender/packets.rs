@@ -12,8 +12,8 @@ use super::state::{Pending, Reply, SenderPhase};
 use super::watch::PROGRESS_STEPS;
 use crate::session::config::Slow;
 use crate::session::roster::{Joining, Member, MemberOutcome};
-use crate::session::secret;
 use crate::session::unserved::{ARRIVED_AFTER_START, Unserved, UnservedReason};
+use crate::session::{KNOCK, secret};
 
 impl SenderSession {
     /// Member `source` with this nonce. Records a drop if there is none.
@@ -109,6 +109,7 @@ impl SenderSession {
             Ok(packet) => packet,
             Err(_) => return self.on_unreadable(now, &datagram),
         };
+        let is_to_group = matches!(datagram.destination, Dest::Group { .. });
         if packet.association != self.config.association {
             // A member of an earlier session of the job may report late.
             if let Body::Report { nonce, verdict: Verdict::Verified, .. } = packet.body
@@ -116,17 +117,25 @@ impl SenderSession {
             {
                 return;
             }
-            if let Body::Invite(invite) = &packet.body {
-                self.on_rival(now, source, packet.association, invite, datagram.bytes.len());
+            match &packet.body {
+                Body::Invite(invite) => {
+                    self.on_rival(now, source, packet.association, invite, datagram.bytes.len());
+                }
+                Body::Report { nonce, .. } if !is_to_group => {
+                    return self.on_stranded(now, source, packet.association, *nonce);
+                }
+                _ => {}
             }
             return self.events.dropped(DropReason::Foreign);
         }
         // Nonces must come by unicast, since a multicast nonce is no secret.
         let to_all = matches!(packet.body, Body::Present { .. });
-        if to_all != matches!(datagram.destination, Dest::Group { .. }) {
+        let is_knock = is_to_group && matches!(packet.body, Body::Join { nonce: KNOCK, .. });
+        if to_all != is_to_group && !is_knock {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
+            Body::Join { .. } if is_knock => self.on_knock(now, source),
             Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
                 let attached = attached.bytes();
                 let joining = Joining { name: &name, receive_buffer, part, largest, attached, list };
@@ -272,6 +281,16 @@ impl SenderSession {
         self.catch_up.reported_since.entry(name.clone()).or_insert(now);
         self.answering.replies.insert(source, Reply::Former(association, nonce));
         true
+    }
+
+    /// Handles a report to a session that has left this address. Its member waits for an acknowledgment, and joins no
+    /// other session meanwhile.
+    fn on_stranded(&mut self, now: Time, source: NodeId, association: AssociationId, nonce: Nonce) {
+        if self.phase == SenderPhase::Gathering {
+            self.gathering.arrivals.on_stranded(now);
+            self.await_quiet();
+        }
+        self.answer(now, source, Reply::Over(association, nonce));
     }
 
     fn on_leave(&mut self, now: Time, source: NodeId, nonce: Nonce, text: &str) {
@@ -472,6 +491,11 @@ impl SenderSession {
                 }
                 (Reply::Former(association, nonce), _) => {
                     Packet { association, body: Body::ReportAck { nonce } }.emit(buf);
+                    return Some(Transmit::now(Dest::Node(node)));
+                }
+                (Reply::Over(association, nonce), _) => {
+                    let body = Body::Answer { nonce, state: State::Finished, terms, text: Text::default() };
+                    Packet { association, body }.emit(buf);
                     return Some(Transmit::now(Dest::Node(node)));
                 }
                 (Reply::HoldingsAck, Some(index)) => {

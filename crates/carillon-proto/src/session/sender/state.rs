@@ -114,6 +114,8 @@ pub(super) enum Reply {
     HoldingsAck,
     /// Acknowledgment of a report to an earlier session.
     Former(AssociationId, Nonce),
+    /// End of a session that was at this address.
+    Over(AssociationId, Nonce),
 }
 
 /// Another sender on the group.
