@@ -376,6 +376,7 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
         UnservedReason::Release(_) => RELEASES,
         UnservedReason::Refused(_) | UnservedReason::Declined(_) => "",
         UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see its own messages",
+        UnservedReason::Unanswered => ": run carillon doctor there and here, or send again with --expect",
     }
 }
 

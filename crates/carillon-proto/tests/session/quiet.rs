@@ -2,7 +2,7 @@
 
 use carillon_core::{AssociationId, Duration, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{
-    Gather, ReceiverPhase, ReceiverSession, SenderPhase, SenderSession, SenderSessionConfig,
+    Gather, ReceiverPhase, ReceiverSession, SenderPhase, SenderSession, SenderSessionConfig, UnservedReason,
 };
 use carillon_testkit::sampling_step;
 use carillon_wire::session::{Body, Nonce, Packet};
@@ -83,6 +83,9 @@ fn start_waits_for_a_receiver_whose_challenge_is_lost() {
         let at = start(&mut world);
         assert!(starts.contains(&at), "{at} ms");
         assert_eq!(world.sender.members().len(), members);
+        let unserved: Vec<_> = world.sender.unserved().iter().map(|one| (&*one.name, &one.reason)).collect();
+        let left_out = [("r1", &UnservedReason::Unanswered)];
+        assert_eq!(unserved, left_out[..2 - members], "the other one is named");
     }
 }
 

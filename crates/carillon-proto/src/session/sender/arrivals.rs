@@ -27,6 +27,8 @@ pub(super) struct Arrivals {
     /// Time of the first CHALLENGE to a node that has not answered it, for a bounded number of nodes; none if the node
     /// has only been heard in the group.
     challenged: BTreeMap<NodeId, Option<Time>>,
+    /// Names that some of these nodes state.
+    names: BTreeMap<NodeId, String>,
     /// Longest measured round-trip time.
     round_trip: Option<Duration>,
     /// Time from the first invitation to the first JOIN.
@@ -70,9 +72,22 @@ impl Arrivals {
     /// Records a JOIN that answers a CHALLENGE.
     pub fn on_answered(&mut self, now: Time, node: NodeId) {
         self.last = Some(now);
+        self.names.remove(&node);
         if let Some(Some(since)) = self.challenged.remove(&node) {
             self.round_trip = self.round_trip.max(Some(now.since(since)));
         }
+    }
+
+    /// Keeps the name of a node that asks, for a few nodes.
+    pub fn note_name(&mut self, node: NodeId, name: &str) {
+        if self.names.len() < MAX_NAMES && self.challenged.contains_key(&node) {
+            self.names.entry(node).or_insert_with(|| name.to_owned());
+        }
+    }
+
+    /// Takes the nodes that have asked and not answered a CHALLENGE, with their names.
+    pub fn take_unanswered(&mut self) -> BTreeMap<NodeId, String> {
+        std::mem::take(&mut self.names)
     }
 
     /// Records a receiver that waits for the end of an earlier session, and will ask to join this one.
@@ -135,3 +150,5 @@ const TRANSFER_SHARE: u32 = 4;
 const INVITATIONS: u32 = 9;
 /// Maximum number of nodes of which the time of a CHALLENGE is kept.
 const MAX_CHALLENGED: usize = 256;
+/// Maximum number of names of these, since a stranger can forge them.
+const MAX_NAMES: usize = 8;

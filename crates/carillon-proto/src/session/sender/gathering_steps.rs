@@ -7,6 +7,7 @@ use super::state::SenderPhase;
 use super::{SenderSession, arrivals};
 use crate::session::KNOCK;
 use crate::session::config::Gather;
+use crate::session::unserved::UnservedReason;
 
 impl SenderSession {
     /// Returns true if the start condition holds.
@@ -47,22 +48,33 @@ impl SenderSession {
     }
 
     /// Handles the JOIN of a node that is no member and gets a CHALLENGE.
-    pub(super) fn on_stranger_asks(&mut self, now: Time, node: NodeId) {
+    pub(super) fn on_stranger_asks(&mut self, now: Time, node: NodeId, name: &str) {
         if self.phase == SenderPhase::Gathering {
             self.gathering.arrivals.on_challenged(now, node);
+            self.gathering.arrivals.note_name(node, name);
             self.await_quiet();
         }
     }
 
     /// Handles a JOIN to the group. It shows that a receiver is there, although its JOINs to the sender do not arrive.
     /// The CHALLENGE makes both hosts resolve each other's link address.
-    pub(super) fn on_knock(&mut self, now: Time, node: NodeId) {
+    pub(super) fn on_knock(&mut self, now: Time, node: NodeId, name: &str) {
         if self.phase != SenderPhase::Gathering || self.roster.index_of(node).is_some() {
             return self.events.dropped(DropReason::Duplicate);
         }
         self.gathering.arrivals.on_knock(now, node);
+        self.gathering.arrivals.note_name(node, name);
         self.await_quiet();
         self.challenge(now, node, KNOCK);
+    }
+
+    /// Records nodes that have asked and not answered when the session starts, unless a member has the name.
+    pub(super) fn leave_out_unanswered(&mut self, now: Time) {
+        for (node, name) in self.gathering.arrivals.take_unanswered() {
+            if !self.roster.has_name(&name) {
+                self.leave_out(now, node, &name, UnservedReason::Unanswered);
+            }
+        }
     }
 
     /// Handles the JOIN of a member, which repeats it as a keepalive or because WELCOME was lost.

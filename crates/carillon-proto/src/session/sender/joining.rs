@@ -55,7 +55,7 @@ impl SenderSession {
         }
         // Keep no state for a JOIN until its address has answered a challenge.
         if !self.is_answered(now, source, nonce, cookie) {
-            self.on_stranger_asks(now, source);
+            self.on_stranger_asks(now, source, own);
             return self.challenge(now, source, nonce);
         }
         self.gathering.arrivals.on_answered(now, source);

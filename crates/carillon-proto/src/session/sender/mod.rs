@@ -319,6 +319,7 @@ impl SenderSession {
         self.stop_timers();
         self.watching.made_progress = false;
         self.set_phase(SenderPhase::Running);
+        self.leave_out_unanswered(now);
         self.invite(now);
         for index in 0..self.roster.members().len() {
             self.heard(now, index);

@@ -135,7 +135,7 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { .. } if is_knock => self.on_knock(now, source),
+            Body::Join { name, .. } if is_knock => self.on_knock(now, source, &name),
             Body::Join { nonce, receive_buffer, part, largest, name, attached, cookie, origin, list } => {
                 let attached = attached.bytes();
                 let joining = Joining { name: &name, receive_buffer, part, largest, attached, list };
