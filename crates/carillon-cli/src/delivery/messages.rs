@@ -375,8 +375,9 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
         UnservedReason::Declined(text) if text.starts_with("came after") => LATE_RECEIVER_ADVICE,
         UnservedReason::Release(_) => RELEASES,
         UnservedReason::Refused(_) | UnservedReason::Declined(_) => "",
-        UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see its own messages",
-        UnservedReason::Unanswered => ": run carillon doctor there and here, or send again with --expect",
+        UnservedReason::Left(_) | UnservedReason::Silent(_) | UnservedReason::Unanswered => {
+            ": see its own messages"
+        }
     }
 }
 

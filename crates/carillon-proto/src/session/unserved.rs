@@ -29,7 +29,7 @@ pub enum UnservedReason {
     Left(String),
     /// The receiver joined, and was silent for this long before the start.
     Silent(Duration),
-    /// The receiver asked to join, and did not answer the sender before the start.
+    /// The receiver asked to join, and did not answer the sender while it gathered.
     Unanswered,
     /// Its release uses another wire version.
     Release(OtherRelease),
@@ -52,7 +52,7 @@ impl fmt::Display for UnservedReason {
             UnservedReason::Release(release) => write!(f, "runs {release} of carillon"),
             UnservedReason::Left(text) if text.is_empty() => f.write_str("left before the start"),
             UnservedReason::Left(text) => write!(f, "left before the start: {text}"),
-            UnservedReason::Unanswered => f.write_str("asked to join, and did not answer before the start"),
+            UnservedReason::Unanswered => f.write_str("asked to join, and did not answer"),
             UnservedReason::Silent(time) => {
                 write!(f, "joined, then was silent for {} before the start", Span::Time(*time))
             }

@@ -68,7 +68,7 @@ impl SenderSession {
         self.challenge(now, node, KNOCK);
     }
 
-    /// Records nodes that have asked and not answered when the session starts, unless a member has the name.
+    /// Records nodes that have asked and not answered when gathering ends, unless a member has the name.
     pub(super) fn leave_out_unanswered(&mut self, now: Time) {
         for (node, name) in self.gathering.arrivals.take_unanswered() {
             if !self.roster.has_name(&name) {

@@ -135,10 +135,11 @@ impl SenderSession {
 
     /// Aborts the session: announces the reason three times, a heartbeat apart, and then is [`SenderPhase::Aborted`].
     /// Does nothing once the session is over. Drain the session afterwards.
-    pub fn abort(&mut self, _now: Time, reason: &str) {
+    pub fn abort(&mut self, now: Time, reason: &str) {
         if self.is_over() {
             return;
         }
+        self.leave_out_unanswered(now);
         let reason = Text::clean(reason);
         // A member that has reported keeps its result.
         for index in self.roster.active().collect::<Vec<_>>() {
