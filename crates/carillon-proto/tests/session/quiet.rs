@@ -1,6 +1,8 @@
 //! Start after a quiet time: how soon a session starts without a list of receivers, and which receivers it misses.
 
-use carillon_core::{AssociationId, Duration, Machine as _, NodeId, Seeds, Time};
+use carillon_core::{
+    AssociationId, Dest, Duration, Machine as _, NodeId, PortId, Received, Scope, Seeds, Time,
+};
 use carillon_proto::session::{
     Gather, ReceiverPhase, ReceiverSession, SenderPhase, SenderSession, SenderSessionConfig, UnservedReason,
 };
@@ -9,6 +11,7 @@ use carillon_wire::session::{Body, Nonce, Packet};
 
 use super::harness::*;
 use super::kind;
+use super::strangers::join;
 
 /// Sender that waits for at most two seconds after the first join.
 fn config() -> SenderSessionConfig {
@@ -145,6 +148,34 @@ fn start_waits_for_a_receiver_that_cannot_send_to_it_yet() {
         );
         let knocks = knocks.len();
         assert!((1..=3 * 20).contains(&knocks), "{knocks} of {:#?}", world.log);
+    }
+}
+
+/// A receiver that asks the sender and the group at once gets the CHALLENGE that it can answer, in either order.
+#[test]
+fn join_to_the_group_replaces_no_challenge() {
+    for knock_first in [false, true] {
+        let mut sender = SenderSession::new(config(), Seeds::new(1)).expect("the settings are good");
+        sender.start(Time::ZERO);
+        Outbox::drain(&mut sender, ms(0));
+        let mut joins = [(5, Dest::Node(SENDER)), (0, Dest::group(GROUP))];
+        if knock_first {
+            joins.reverse();
+        }
+        for (nonce, destination) in &joins {
+            let (bytes, ingress, scope) = (join(*nonce, "r1").into(), PortId(0), Scope::GLOBAL);
+            let datagram = Received { source: NodeId(1), destination, ingress, scope, bytes: &bytes };
+            sender.handle_datagram(ms(1), datagram);
+        }
+        let sent = Outbox::drain(&mut sender, ms(1)).sent;
+        let challenged: Vec<_> = sent
+            .iter()
+            .filter_map(|(_, bytes)| match kind(bytes) {
+                Some(Body::Challenge { nonce, .. }) => Some(nonce),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(challenged, [Nonce(5)]);
     }
 }
 

@@ -59,7 +59,7 @@ impl ReceiverSession {
             Timer::Join if self.awaits_sizes() => self.joining.put_off(now),
             Timer::Join => {
                 self.outbox.schedule(Pending::Join);
-                if self.joining.knocks() {
+                if self.joining.knock() {
                     self.outbox.schedule(Pending::Knock);
                 }
                 self.joining.ask_again(now, self.random.answer_delay());

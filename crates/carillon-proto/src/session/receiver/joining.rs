@@ -55,8 +55,10 @@ pub(super) struct Joining {
     challenges: u32,
     /// Number of JOINs sent since the wait was shortest.
     asked: u32,
-    /// Number of JOINs to the group: sent by this receiver, and by others.
-    knocks: (u32, u32),
+    /// Number of JOINs that this receiver sent to the group.
+    knocks: u32,
+    /// Number of JOINs that other receivers sent to the group.
+    other_knocks: u32,
     /// Wait after the next JOIN.
     wait: Duration,
     pub timers: Timers<Timer>,
@@ -160,16 +162,16 @@ impl Joining {
 
     /// Records a JOIN that another receiver sent to the group.
     pub fn on_knock(&mut self) {
-        self.knocks.1 = self.knocks.1.saturating_add(1);
+        self.other_knocks = self.other_knocks.saturating_add(1);
     }
 
-    /// Returns true if the next JOIN goes to the group too: the sender has not answered the earlier ones. The host may
-    /// be unable to send to it, since it has not resolved its link address yet, which takes a second after a loss.
-    /// Few receivers of a large group do that.
-    pub fn knocks(&mut self) -> bool {
+    /// Returns true if the next JOIN is to go to the group too, and counts it. The sender has not answered the earlier
+    /// ones: the host may still wait for the sender's link address, which takes a second if the first request for it
+    /// is lost. In a large group few receivers do so.
+    pub fn knock(&mut self) -> bool {
         let is_unanswered = self.state == JoiningState::Asking && self.asked >= FIRST_KNOCK;
-        let knocks = is_unanswered && self.knocks.0 < MAX_KNOCKS && self.knocks.1 < ENOUGH_KNOCKS;
-        self.knocks.0 += u32::from(knocks);
+        let knocks = is_unanswered && self.knocks < MAX_KNOCKS && self.other_knocks < ENOUGH_KNOCKS;
+        self.knocks += u32::from(knocks);
         knocks
     }
 

@@ -65,7 +65,10 @@ impl SenderSession {
         self.gathering.arrivals.on_knock(now, node);
         self.gathering.arrivals.note_name(node, name);
         self.await_quiet();
-        self.challenge(now, node, KNOCK);
+        // A CHALLENGE that its own JOIN gets must not be replaced.
+        if !self.answering.replies.contains_key(&node) {
+            self.challenge(now, node, KNOCK);
+        }
     }
 
     /// Records nodes that have asked and not answered when gathering ends, unless a member has the name.

@@ -286,6 +286,10 @@ impl SenderSession {
     /// Handles a report to a session that has left this address. Its member waits for an acknowledgment, and joins no
     /// other session meanwhile.
     fn on_stranded(&mut self, now: Time, source: NodeId, association: AssociationId, nonce: Nonce) {
+        // A member has left that session, so the report is an old one.
+        if self.roster.index_of(source).is_some() {
+            return self.events.dropped(DropReason::Foreign);
+        }
         if self.phase == SenderPhase::Gathering {
             self.gathering.arrivals.on_stranded(now);
             self.await_quiet();
