@@ -130,6 +130,25 @@ const CASES: &[Case] = &[
         flags: TO,
         faults: [&["mtu"], &["mtu"]],
     },
+    // Routers pass multicasts in such a group only to members that name the source.
+    Case {
+        name: "healthy, source-specific multicast",
+        make: |_, s, _| s.firewall_in("ip daddr 232.0.0.0/8"),
+        flags: ["10.77.0.11 --group 232.1.2.3:7654", "10.77.0.1 --group 232.1.2.3:7654 --source 10.77.0.1"],
+        faults: [&[], &[]],
+    },
+    Case {
+        name: "healthy, one source in an ordinary group",
+        make: |_, _, _| {},
+        flags: ["10.77.0.11", "10.77.0.1 --source 10.77.0.1,10.77.0.99"],
+        faults: [&[], &[]],
+    },
+    Case {
+        name: "a source whose multicasts are kept back",
+        make: |_, _, r| r.firewall_in("ip daddr 232.1.2.3"),
+        flags: ["10.77.0.11 --group 232.1.2.3:7654", "10.77.0.1 --group 232.1.2.3:7654 --source 10.77.0.1"],
+        faults: [&["snooping"], &["snooping"]],
+    },
     Case { name: "losses", make: |_, _, r| r.lose_in(0.3), flags: TO, faults: [&["loss"], &["loss"]] },
 ];
 

@@ -289,6 +289,10 @@ where
         // The batch may contain datagrams that arrived while this process did not run: their time is that of reading.
         let now = self.now();
         while let Some(datagram) = self.take(now) {
+            if inlet == Inlet::Group && !self.endpoint.has_source(datagram.source.ip()) {
+                self.endpoint.stats.other_sources += 1;
+                continue;
+            }
             // Own multicast, received through multicast loopback.
             if datagram.multicast && datagram.source == self.endpoint.unicast.address {
                 self.endpoint.stats.own += 1;
@@ -308,7 +312,7 @@ where
         let now = self.now();
         for multicast in [true, false] {
             for _ in 0..RAW_BATCH {
-                let Endpoint { raw: Some(raw), stats, peers, group, .. } = &mut self.endpoint else {
+                let Endpoint { raw: Some(raw), stats, peers, group, config, .. } = &mut self.endpoint else {
                     return Ok(());
                 };
                 let (host, bytes) = match raw.receive(multicast) {
@@ -326,6 +330,11 @@ where
                     }
                 };
                 stats.receive_calls += 1;
+                let is_wanted = config.sources.is_empty() || config.sources.contains(&host.into());
+                if multicast && !is_wanted {
+                    stats.other_sources += 1;
+                    continue;
+                }
                 // Own multicast, received through multicast loopback.
                 if host == raw.address {
                     stats.own += 1;

@@ -9,7 +9,7 @@ use carillon_core::{
     Addresses, BitRate, IntervalSampler, NodeId, Probability, RawIp, Seeds, Time, TokenBucket,
 };
 use ring::rand::{SecureRandom as _, SystemRandom};
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::Dscp;
 use crate::copies::{CopyServer, CopyStats, NearRelay, Path, Subscription};
@@ -22,6 +22,7 @@ use crate::peer_book::{PeerBook, SharedPeers};
 use crate::port::Port;
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
+use crate::sources::{Membership, effective_sources};
 use crate::waker::{WakeReceiver, Waker};
 use crate::{Choice, Fallback, Interface, OpenError, Stats, SubscriptionState};
 
@@ -61,6 +62,9 @@ pub struct EndpointConfig {
     pub copies_without_key: bool,
     /// Code point of all packets that are sent, for the queues of network devices.
     pub dscp: Option<Dscp>,
+    /// Sources of the multicasts that are received (source-specific multicast); empty for all hosts. In a group of
+    /// source-specific multicast, `from` is the source if none is named.
+    pub sources: Vec<IpAddr>,
 }
 
 impl EndpointConfig {
@@ -84,6 +88,7 @@ impl EndpointConfig {
             copies: None,
             copies_without_key: false,
             dscp: None,
+            sources: Vec::new(),
         }
     }
 }
@@ -147,7 +152,7 @@ pub(crate) struct Copying {
 
 impl Endpoint {
     /// Opens the sockets and joins the group if configured.
-    pub fn open(config: EndpointConfig) -> Result<Endpoint, OpenError> {
+    pub fn open(mut config: EndpointConfig) -> Result<Endpoint, OpenError> {
         let EndpointConfig { group, ttl, fallback, .. } = config;
         if !group.ip().is_multicast() {
             return Err(OpenError::NotMulticast { group });
@@ -160,11 +165,13 @@ impl Endpoint {
             _ => Interface::choose(group, config.interface.as_deref(), fallback)?,
         };
         let group = interface.zoned(group);
+        config.sources = effective_sources(group, &config.sources, config.from)?;
+        let membership = Membership::new(group, &interface, &config.sources);
         let unicast = open_unicast(group, config.port, ttl, &interface)?;
         let max_datagram = max_datagram(config.from.unwrap_or(group), &interface)?;
         let seal = config.key.clone().map(|key| Seal::new(key, unicast.address, group).map(Box::new));
         let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
-        let multicast = if config.listen { open_multicast(group, &interface).map(Some) } else { Ok(None) };
+        let multicast = if config.listen { open_multicast(&membership).map(Some) } else { Ok(None) };
         // With copies, a network without multicast will do.
         let multicast =
             multicast.or_else(|error| if config.from.is_some() { Ok(None) } else { Err(error) })?;
@@ -182,7 +189,7 @@ impl Endpoint {
         let mut receive_buffer = usize::MAX;
         if let Some(raw) = &mut raw {
             if config.listen {
-                raw.listen(&interface)?;
+                raw.listen(&membership)?;
             }
             receive_buffer = raw.enlarge(config.receive_buffer)?;
         }
@@ -224,13 +231,34 @@ impl Endpoint {
 
     /// Joins the group, unless it is a member already.
     pub fn listen(&mut self) -> Result<(), OpenError> {
+        let membership = Membership::new(self.group, &self.interface, &self.config.sources);
         if self.multicast.is_none() {
-            self.multicast = Some(open_multicast(self.group, &self.interface)?);
+            self.multicast = Some(open_multicast(&membership)?);
         }
         if let Some(raw) = &mut self.raw {
-            raw.listen(&self.interface)?;
+            raw.listen(&membership)?;
         }
         Ok(())
+    }
+
+    /// Returns true if the endpoint is a member of the group.
+    pub fn listens(&self) -> bool {
+        self.multicast.is_some()
+    }
+
+    /// Sources of the multicasts that are received; empty for all hosts.
+    pub fn sources(&self) -> &[IpAddr] {
+        &self.config.sources
+    }
+
+    /// Membership of the sockets that receive the group.
+    pub(crate) fn membership(&self) -> Membership<'_> {
+        Membership::new(self.group, &self.interface, &self.config.sources)
+    }
+
+    /// Returns true if the multicasts of this host are received.
+    pub(crate) fn has_source(&self, host: IpAddr) -> bool {
+        self.config.sources.is_empty() || self.config.sources.contains(&host)
     }
 
     /// Leaves the group: only unicast to this endpoint is received.
@@ -474,7 +502,9 @@ pub(crate) fn open_unicast(
     Port::new(socket).map_err(doing("set a socket up"))
 }
 
-pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result<Port, OpenError> {
+/// Opens a socket that shares the port of the group and receives it.
+pub(crate) fn open_multicast(membership: &Membership<'_>) -> Result<Port, OpenError> {
+    let (group, interface) = (membership.group(), membership.interface());
     let socket = new_socket(group)?;
     let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
     socket.set_reuse_address(true).map_err(doing("share the port of"))?;
@@ -484,13 +514,7 @@ pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result
         io::ErrorKind::AddrInUse => OpenError::PortTaken { address: group },
         _ => doing("bind the port of")(error),
     })?;
-    let joined = match group {
-        SocketAddr::V4(v4) => {
-            socket.join_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(interface.index))
-        }
-        SocketAddr::V6(v6) => socket.join_multicast_v6(v6.ip(), interface.index),
-    };
-    joined.map_err(doing("join group"))?;
+    membership.join(&socket).map_err(|error| membership.refused(error))?;
     // Otherwise Linux also delivers multicasts from interfaces that other sockets have joined on.
     #[cfg(target_os = "linux")]
     match group {

@@ -102,6 +102,28 @@ pub enum OpenError {
         /// The sender's address.
         host: SocketAddr,
     },
+    /// The address cannot be the source of multicasts to the group.
+    #[error(
+        "{host} cannot be a source of group {group}: give the address of a sender, of the IP version of the group"
+    )]
+    UnfitSource {
+        /// The group.
+        group: SocketAddr,
+        /// The address given.
+        host: IpAddr,
+    },
+    /// The system limits the sources of a group.
+    #[error(
+        "the system does not take {count} sources of group {group}: raise its limit (`sysctl {setting}={count}`)"
+    )]
+    TooManySources {
+        /// The group.
+        group: SocketAddr,
+        /// Number of sources.
+        count: usize,
+        /// Name of the limit.
+        setting: &'static str,
+    },
     /// Another program uses the port without sharing it.
     #[error(
         "port {} is taken by a program that does not share it (group {address}): stop it or choose another port",

@@ -13,12 +13,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use socket2::InterfaceIndexOrAddress;
-
 use crate::endpoint::{Endpoint, mark, max_datagram, open_multicast, open_unicast, subscribe};
 use crate::options::enlarge;
 use crate::raw::Raw;
 use crate::seal::Seal;
+use crate::sources::Membership;
 use crate::{Choice, Fallback, Interface, OpenError};
 
 /// Result of comparing an endpoint's interface and address with the network.
@@ -76,8 +75,9 @@ impl Endpoint {
             && group.is_ipv4() == self.group.is_ipv4()
             && (interface.index == self.interface.index || !bound_to_interface);
         let datagram = max_datagram(self.config.from.unwrap_or(group), &interface)?;
+        let membership = Membership::new(group, &interface, &self.config.sources);
         let multicast = match &self.multicast {
-            Some(_) => Some(open_multicast(group, &interface)?),
+            Some(_) => Some(open_multicast(&membership)?),
             None => None,
         };
         let unicast = match same_address {
@@ -100,7 +100,7 @@ impl Endpoint {
             Some(ip) => {
                 let mut raw = Raw::open(ip, group, self.ttl, &interface)?;
                 if multicast.is_some() {
-                    raw.listen(&interface)?;
+                    raw.listen(&membership)?;
                 }
                 raw.enlarge(self.config.receive_buffer)?;
                 Some(Box::new(raw))
@@ -152,25 +152,13 @@ impl Endpoint {
     /// Leaves the group and keeps the socket, until [`Endpoint::rejoin_group`].
     pub fn leave_group(&mut self) -> io::Result<()> {
         let Some(port) = &self.multicast else { return Ok(()) };
-        let index = self.interface.index;
-        match self.group {
-            SocketAddr::V4(group) => {
-                port.socket.leave_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(index))
-            }
-            SocketAddr::V6(group) => port.socket.leave_multicast_v6(group.ip(), index),
-        }
+        self.membership().leave(&port.socket)
     }
 
     /// Joins the group again after [`Endpoint::leave_group`].
     pub fn rejoin_group(&mut self) -> io::Result<()> {
         let Some(port) = &self.multicast else { return Ok(()) };
-        let index = self.interface.index;
-        match self.group {
-            SocketAddr::V4(group) => {
-                port.socket.join_multicast_v4_n(group.ip(), &InterfaceIndexOrAddress::Index(index))
-            }
-            SocketAddr::V6(group) => port.socket.join_multicast_v6(group.ip(), index),
-        }
+        self.membership().join(&port.socket)
     }
 
     /// Returns true if other sockets of this host are members of the group on this interface, so that leaving it has

@@ -35,6 +35,8 @@
 //!
 //! A [`Dscp`] (`EndpointConfig::dscp`) marks everything that an endpoint sends, for the queues of network devices.
 //!
+//! With sources (`EndpointConfig::sources`) an endpoint receives the multicasts of these hosts only.
+//!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
@@ -60,6 +62,7 @@ mod raw;
 #[cfg(target_os = "linux")]
 mod relay;
 mod seal;
+mod sources;
 mod stats;
 mod train;
 mod wait;
@@ -80,6 +83,7 @@ pub use relay::{
     RelayConfig, RelayDriver, RelayEndpoint, RelayStats, RemoteRelay, RemoteRelayConfig, RemoteRelayStats,
 };
 pub use seal::{Key, KeyError, KeyFile, SEAL_BYTES, is_sealed};
+pub use sources::is_source_specific;
 pub use stats::{SealStats, Stats};
 pub use train::{TrainMeter, TrainPacket};
 pub use waker::{WakeReceiver, Waker};

@@ -11,6 +11,7 @@ use socket2::Socket;
 
 use crate::endpoint::{max_datagram, new_socket, open_multicast, open_unicast};
 use crate::options::{enlarge, set_hops};
+use crate::sources::{Membership, effective_sources};
 use crate::{Choice, Fallback, Interface, OpenError};
 
 /// Path by which a datagram arrived.
@@ -43,9 +44,15 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Opens the sockets with this receive buffer. Errors of the group's sockets are returned; the additional sockets
+    /// Opens the sockets with this receive buffer. Multicasts to the group are received from these sources only; none
+    /// stands for all. Errors of the group's sockets are returned; the additional sockets
     /// are optional.
-    pub fn open(group: SocketAddr, interface: Option<&str>, buffer: usize) -> Result<Probe, OpenError> {
+    pub fn open(
+        group: SocketAddr,
+        interface: Option<&str>,
+        sources: &[IpAddr],
+        buffer: usize,
+    ) -> Result<Probe, OpenError> {
         if !group.ip().is_multicast() {
             return Err(OpenError::NotMulticast { group });
         }
@@ -56,7 +63,8 @@ impl Probe {
         let group = interface.zoned(group);
         let own = open_unicast(group, 0, 1, &interface)?.socket;
         let datagram = max_datagram(group, &interface)?;
-        let hears = open_multicast(group, &interface)?.socket;
+        let sources = effective_sources(group, sources, None)?;
+        let hears = open_multicast(&Membership::new(group, &interface, &sources))?.socket;
         let buffer = enlarge(&own, buffer)?.min(enlarge(&hears, buffer)?);
         let mut probe = Probe {
             listening: vec![(Arrival::Group, hears)],
@@ -96,7 +104,7 @@ impl Probe {
             let Ok(own) = open_unicast(link, 0, 1, &interface) else { return };
             self.own.push(own.socket);
         }
-        if let Ok(port) = open_multicast(link, &interface) {
+        if let Ok(port) = open_multicast(&Membership::new(link, &interface, &[])) {
             self.listening.push((Arrival::Link, port.socket));
             self.links.push(link);
         }

@@ -13,9 +13,10 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use bytes::Bytes;
 use carillon_core::RawIp;
 use nix::sys::socket::{SockaddrIn, recvfrom};
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::options::{enlarge, set_hops};
+use crate::sources::Membership;
 use crate::{Interface, OpenError};
 
 /// Returns the protocol's packet in an IP packet with its header, if it is one.
@@ -61,16 +62,16 @@ impl Raw {
     }
 
     /// Joins the group unless it is joined.
-    pub(crate) fn listen(&mut self, interface: &Interface) -> Result<(), OpenError> {
+    pub(crate) fn listen(&mut self, membership: &Membership<'_>) -> Result<(), OpenError> {
         let IpAddr::V4(group) = self.group.ip() else { return Ok(()) };
         if self.multicast.is_some() {
             return Ok(());
         }
+        let interface = membership.interface();
         let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
         let socket = new_socket(self.ip)?;
         socket.bind(&bindable(group)).map_err(doing("bind a raw socket to"))?;
-        let by = InterfaceIndexOrAddress::Index(interface.index);
-        socket.join_multicast_v4_n(&group, &by).map_err(doing("join group"))?;
+        membership.join(&socket).map_err(|error| membership.refused(error))?;
         // Otherwise Linux also delivers multicasts from interfaces that other sockets have joined on.
         #[cfg(target_os = "linux")]
         socket.set_multicast_all_v4(false).map_err(doing("listen only to"))?;

@@ -25,6 +25,8 @@ pub struct Stats {
     pub injected_drops: u64,
     /// Own multicasts that were received and ignored.
     pub own: u64,
+    /// Multicasts of hosts that are not among the sources of the endpoint, as far as the system has passed them.
+    pub other_sources: u64,
     /// Datagrams of unknown sources that were ignored because the peer table is full.
     pub refused_peers: u64,
     /// Frames about unicast copies at a socket that does not take them.

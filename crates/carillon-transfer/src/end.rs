@@ -1,6 +1,6 @@
 //! Settings that every end of a transfer has: group, interface, name, key.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use carillon_core::{BitRate, Probability};
 use carillon_net::{Dscp, Key};
@@ -85,6 +85,15 @@ impl<W> End<W> {
     #[must_use]
     pub fn dscp(mut self, dscp: Dscp) -> Self {
         self.network.dscp = Some(dscp);
+        self
+    }
+
+    /// Receives the multicasts of these hosts only (source-specific multicast, RFC 4607). Default: of all hosts.
+    ///
+    /// They are the hosts that multicast: senders, with protocols of peers and `srm` all members.
+    #[must_use]
+    pub fn sources(mut self, sources: impl IntoIterator<Item = IpAddr>) -> Self {
+        self.network.sources = sources.into_iter().collect();
         self
     }
 

@@ -43,6 +43,9 @@ pub struct Network {
     pub keyless_relays: bool,
     /// Code point of all packets that this end sends, for the queues of network devices.
     pub dscp: Option<Dscp>,
+    /// Sources of the multicasts that this end receives (source-specific multicast); empty for all hosts. In a group of
+    /// source-specific multicast, `from` is the source if none is named.
+    pub sources: Vec<IpAddr>,
 }
 
 /// An open endpoint.
@@ -72,6 +75,7 @@ impl Default for Network {
             unicast_rate: Some(DEFAULT_UNICAST_RATE),
             keyless_relays: false,
             dscp: None,
+            sources: Vec::new(),
         }
     }
 }
@@ -131,14 +135,15 @@ impl Network {
             copies,
             copies_without_key: self.keyless_relays,
             dscp: self.dscp,
+            sources: self.sources.clone(),
             ..EndpointConfig::new(self.effective_group())
         })?;
         Ok(Bound { endpoint, seeds, drawn })
     }
 
     /// Returns the group to use now. [`DEFAULT_GROUP`] is replaced by [`DEFAULT_GROUP_V6`] where no candidate
-    /// interface has an IPv4 address and one has an IPv6 address. A service ignores link-local addresses, which an
-    /// interface has before any other.
+    /// interface has an IPv4 address and one has an IPv6 address, and where the first source has an IPv6 address. A
+    /// service ignores link-local addresses, which an interface has before any other.
     pub fn effective_group(&self) -> SocketAddr {
         self.group_or(None)
     }
@@ -151,6 +156,9 @@ impl Network {
         };
         if self.group != four {
             return self.group;
+        }
+        if let Some(source) = self.sources.first() {
+            return if source.is_ipv4() { four } else { six };
         }
         let usable = |group| {
             let wanted = self.interface.as_deref();

@@ -18,8 +18,8 @@
 //! `buffer` the receive buffer in bytes. An IPv4 address takes the first four bytes of its field; family is 4 or 6.
 //!
 //! Each machine in the list has the smallest hop limit with which its group packets arrived (0: none did), the ways
-//! by which it was received (bit 0 for way 0, and so on), the number of its packets of way 0 that arrived, and the
-//! number that it sent meanwhile.
+//! by which it was received (bit 0 for way 0, and so on; bit 6: its multicasts need not arrive), the number of its
+//! packets of way 0 that arrived, and the number that it sent meanwhile.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -72,7 +72,7 @@ pub struct ObservedMachine {
     pub id: u32,
     /// Smallest hop limit with which its packets to the group arrived; 0 if none did.
     pub least_ttl: u8,
-    /// Set of paths by which it was received, a bit each.
+    /// Set of paths by which it was received, a bit each, and [`UNWANTED`].
     pub ways: u8,
     /// Number of its packets of way 0 that arrived.
     pub came: u16,
@@ -84,6 +84,12 @@ impl ObservedMachine {
     /// Returns true if the machine was received by this path.
     pub fn was_received_by(&self, way: HelloPath) -> bool {
         self.ways & way.bit() != 0
+    }
+
+    /// Returns true if its multicasts need not arrive: the observing machine is a member of the group for the
+    /// multicasts of others only.
+    pub fn is_unwanted(&self) -> bool {
+        self.ways & UNWANTED != 0
     }
 }
 
@@ -112,6 +118,8 @@ pub struct Hello<'a> {
     pub origin: Option<(u16, Release)>,
 }
 
+/// Bit of [`ObservedMachine::ways`]: the multicasts of the machine need not arrive.
+pub const UNWANTED: u8 = 1 << 6;
 /// Maximum number of machines in a packet.
 pub const MAX_HEARD: usize = 64;
 /// Maximum length of a name in bytes.

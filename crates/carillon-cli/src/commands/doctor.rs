@@ -25,7 +25,8 @@ use crate::exit::JobFailed;
     after_help = "Examples:
   carillon doctor 192.0.2.12             on 192.0.2.11, and
   carillon doctor 192.0.2.11             on 192.0.2.12, at the same time
-  carillon doctor --group 239.1.2.3:4567 --ttl 2 --for 10"
+  carillon doctor --group 239.1.2.3:4567 --ttl 2 --for 10
+  carillon doctor 192.0.2.11 --group 232.1.2.3:4567 --source 192.0.2.11   where `recv --source` is used"
 )]
 pub struct Args {
     /// Addresses of the other machines. A machine that multicast does not reach is found only if it is named.
@@ -37,6 +38,9 @@ pub struct Args {
     /// Network interface, by name or address [default: the one that the route to the group selects].
     #[arg(long, value_name = "NAME|ADDR")]
     interface: Option<String>,
+    /// Receive the multicasts of these hosts only, as `recv --source`.
+    #[arg(long = "source", value_name = "ADDRESS", value_delimiter = ',')]
+    sources: Vec<IpAddr>,
     /// Maximum number of hops of multicasts, as for `send`.
     #[arg(long, value_name = "N", default_value_t = 1)]
     ttl: u8,
@@ -61,12 +65,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         group: args.group,
         interface: args.interface.clone(),
         name: args.name.clone(),
+        sources: args.sources.clone(),
         ..Network::default()
     };
     let name = network.name();
     let mut doctor = Doctor::open(DoctorConfig {
         group: network.effective_group(),
         interface: args.interface.clone(),
+        sources: args.sources.clone(),
         hops: args.ttl,
         name,
         named: args.others.clone(),
@@ -76,7 +82,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let probe = doctor.probe();
     let at = SocketAddr::new(probe.interface().address, probe.group().port());
     let place = EndpointContext::at(probe.group(), probe.interface().clone(), probe.choice().clone(), at);
-    place.remarks(args.group).into_iter().filter(|_| place.loopback().is_none()).for_each(notice);
+    let wanted = if args.sources.is_empty() { args.group } else { probe.group() };
+    place.remarks(wanted).into_iter().filter(|_| place.loopback().is_none()).for_each(notice);
     notice(format_args!(
         "listening to {} for {} s at most: run it on the other machine now",
         place.group(),

@@ -26,9 +26,9 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry, from: Option<SocketAdd
         _ => bail!("a helper of {} has one interface: give --interface once", protocol.name),
     };
     let key = args.key_file.as_deref().map(read_key).transpose()?;
-    let (group, name, drop) = (args.group, args.name.clone(), args.drop);
-    let network =
-        Network { group, interface, name, drop, key, service: !args.once, from, ..Network::default() };
+    let (group, name, drop, sources) = (args.group, args.name.clone(), args.drop, args.sources.clone());
+    let service = !args.once;
+    let network = Network { group, interface, name, drop, key, service, from, sources, ..Network::default() };
     if !args.once {
         enable_timestamps();
     }

@@ -33,8 +33,9 @@ use output::{Names, note_files, print_news, print_progress, said_all, say_progre
 use super::plain;
 use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
-    Human, Lines, NetworkArgs, PlainProgress, SpaceCheck, Stop, Ticker, WaitNotices, Watch, bar as new_bar,
-    change_text, enable_timestamps, host, is_text_terminal, notice, open_service, record, seconds,
+    EndpointContext, Human, Lines, NetworkArgs, PlainProgress, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
+    bar as new_bar, change_text, enable_timestamps, host, is_text_terminal, notice, open_service, record,
+    seconds,
 };
 use crate::exit::JobFailed;
 
@@ -65,6 +66,7 @@ use crate::exit::JobFailed;
   carillon recv --plain --protocol norm          files and streams that programs with NORM send
   carillon recv --key-file /etc/carillon/key  only what is sealed with this key
   carillon recv --interface eth1 --group 239.1.2.3:4567
+  carillon recv --group 232.1.2.3:4567 --source 192.0.2.1   what this host multicasts, by source-specific multicast
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
   carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram"
 )]
@@ -185,6 +187,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let (network, bound) = open(&args, senders.host, &stop)?;
     let Some(bound) = bound else { return said_all(args.network.json, 0, 0) };
     args.network.remark(&bound);
+    EndpointContext::of(&bound.endpoint).without_source().into_iter().for_each(notice);
     let Bound { mut endpoint, mut seeds, .. } = bound;
     let mut follower = Follower::new(&network);
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;

@@ -1,7 +1,7 @@
 //! `carillon relay`: a router of a protocol, or a helper.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -67,6 +67,10 @@ pub struct Args {
     /// Multicast group and UDP port.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
     pub(super) group: SocketAddr,
+    /// Receive the multicasts of these hosts only (source-specific multicast), as `recv --source`. With --from, groups
+    /// of source-specific multicast have that sender as the source.
+    #[arg(long = "source", value_name = "ADDRESS", value_delimiter = ',')]
+    pub(super) sources: Vec<IpAddr>,
     /// Set a parameter of the protocol, as at the sender; `carillon protocols NAME` lists them.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
@@ -119,7 +123,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = Stop::on_signals()?;
     enable_timestamps();
     let interfaces = args.interfaces.clone();
-    let config = RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER };
+    let sources = args.sources.clone();
+    let config = RelayConfig { group, interfaces, sources, receive_buffer: RECEIVE_BUFFER };
     let sockets = || RelayEndpoint::open(config.clone());
     let ready = format!("forwarding {group}");
     let Some(endpoint) = open(&ready, &|| stop.asked(), sockets)? else { return Ok(()) };

@@ -1,7 +1,7 @@
 //! Arguments that `send` and `recv` share.
 
 use std::io::IsTerminal as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use carillon_core::{BitRate, Probability};
@@ -19,6 +19,10 @@ pub struct NetworkArgs {
     /// Network interface, by name or address [default: the one that the route to the group selects, else loopback].
     #[arg(long, value_name = "NAME|ADDR", help_heading = "Network")]
     pub interface: Option<String>,
+    /// Receive the multicasts of these hosts only, and drop those of others (source-specific multicast). Groups in
+    /// 232.0.0.0/8 and ff3x::/32 need it where routers pass multicast. Can be given several times.
+    #[arg(long = "source", value_name = "ADDRESS", value_delimiter = ',', help_heading = "Network")]
+    pub sources: Vec<IpAddr>,
     /// Name of this machine in the session [default: the host name].
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub name: Option<String>,
@@ -110,6 +114,7 @@ impl NetworkArgs {
             raw_ip: self.raw_ip,
             service: false,
             dscp: self.dscp,
+            sources: self.sources.clone(),
             ..Network::default()
         }
     }

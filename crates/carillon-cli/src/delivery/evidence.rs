@@ -19,6 +19,8 @@ pub struct Evidence {
     pub sealed: u64,
     /// Unsealed datagrams received by an endpoint with a key, and the source of the last one.
     pub unopened: (u64, Option<SocketAddr>),
+    /// Multicasts of hosts other than the named sources.
+    pub other_sources: u64,
     /// Packets that the system dropped because no route leads back to their source.
     pub unroutable_sources: u64,
 }
@@ -39,6 +41,7 @@ impl Evidence {
                 stats.seal.unsealed + stats.seal.unauthentic,
                 stats.seal.unauthentic_from.or(stats.seal.unsealed_from),
             ),
+            other_sources: stats.other_sources,
             unroutable_sources: dropped.unwrap_or(0),
         }
     }
@@ -56,6 +59,12 @@ impl Evidence {
             let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.ip().to_string());
             known.push(format!(
                 "{count} received datagrams do not match this key, the last from {from}: use the same --key-file on all machines"
+            ));
+        }
+        if self.other_sources > 0 {
+            known.push(format!(
+                "{} received datagrams are from hosts that --source does not name: name the address of the sender",
+                self.other_sources
             ));
         }
         if self.unroutable_sources > 0 {

@@ -4,10 +4,10 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write as _};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use carillon_net::{Choice, Endpoint, Interface, SendFailure};
+use carillon_net::{Choice, Endpoint, Interface, SendFailure, is_source_specific};
 use carillon_proto::session::{OtherSender, ReceiverFailure, RefuseReason, UnservedReason};
 use carillon_transfer::files::{needs_escape, shown};
 use carillon_transfer::{DEFAULT_GROUP, DEFAULT_GROUP_V6};
@@ -67,6 +67,8 @@ pub struct EndpointContext {
     own: SocketAddr,
     /// True if the endpoint has a key.
     sealed: bool,
+    /// Sources of the multicasts that are received; empty for all hosts.
+    sources: Vec<IpAddr>,
     /// The other interfaces that could be chosen.
     others: Vec<String>,
 }
@@ -78,6 +80,7 @@ impl EndpointContext {
         let sealed = endpoint.seal_bytes() > 0;
         EndpointContext {
             sealed,
+            sources: endpoint.sources().to_vec(),
             ..EndpointContext::at(endpoint.group(), interface, choice, endpoint.local_addr())
         }
     }
@@ -88,7 +91,7 @@ impl EndpointContext {
         let candidates = Interface::candidates(group).unwrap_or_default();
         let others = candidates.iter().filter(|one| one.index != interface.index);
         let others = others.map(|one| one.name.clone()).collect();
-        EndpointContext { group, choice, own, sealed: false, others, interface }
+        EndpointContext { group, choice, own, sealed: false, sources: Vec::new(), others, interface }
     }
 
     /// The address in use, unless there is a key, with which a bare datagram would count as a forged one.
@@ -150,7 +153,7 @@ impl EndpointContext {
                 "there is no route to {ip}: using {interface}, the only interface that does multicast"
             ));
         }
-        if wanted.is_ipv4() && self.group.is_ipv6() {
+        if wanted.is_ipv4() && self.group.is_ipv6() && self.sources.is_empty() {
             let (ip, port) = (self.group.ip(), self.group.port());
             lines.push(format!(
                 "no interface here has an IPv4 address: using the IPv6 group [{ip}]:{port} on {}; ends that have IPv4 \
@@ -159,6 +162,17 @@ impl EndpointContext {
             ));
         }
         lines
+    }
+
+    /// Remark of a receiver in a group of source-specific multicast that names no source.
+    pub fn without_source(&self) -> Option<String> {
+        let ip = self.group.ip();
+        (self.sources.is_empty() && is_source_specific(ip)).then(|| {
+            format!(
+                "{ip} is a group of source-specific multicast, and routers pass its multicasts only to receivers that \
+                 name the sender: use --source ADDRESS"
+            )
+        })
     }
 
     /// Message for a sender that got no answer: known faults, else advice.
@@ -230,6 +244,13 @@ impl EndpointContext {
             return format!("{head}, but {}", known.join("; "));
         }
         let instead = self.instead();
+        if !self.sources.is_empty() {
+            let sources = listed(&self.sources);
+            return format!(
+                "{head}: nothing was received from {sources} (--source). Is {what} there{instead}, and is that its address on \
+                 the way to this host? If it is, run `carillon doctor --source {sources}` here, and `carillon doctor` there"
+            );
+        }
         if self.interface.loopback {
             let name = &self.interface.name;
             return format!(
@@ -333,6 +354,11 @@ impl EndpointContext {
             false => format!(" (--interface could be {})", self.others.join(", ")),
         }
     }
+}
+
+/// Addresses, as an option takes them.
+pub fn listed(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A machine by name and address.

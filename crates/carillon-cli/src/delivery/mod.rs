@@ -26,8 +26,8 @@ pub use clock::utc_now;
 pub use evidence::{Evidence, reported_by_network, unroutable_sources};
 pub use lines::Lines;
 pub use messages::{
-    EndpointContext, NO_RECEIVER_LIST, OPEN, advice, does_not_wait, enable_timestamps, explain, host, notice,
-    notice_text,
+    EndpointContext, NO_RECEIVER_LIST, OPEN, advice, does_not_wait, enable_timestamps, explain, host, listed,
+    notice, notice_text,
 };
 pub use metrics::{MetricsArgs, MetricsEndpoint};
 pub use observer::{Watch, record};

@@ -5,12 +5,15 @@ use std::time::Instant;
 
 use carillon_core::{Duration, Time};
 use carillon_net::{Endpoint, SendFailure};
+use carillon_proto::find;
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::files::shown;
-use carillon_transfer::{ReceiveRun, SubscriptionState};
+use carillon_transfer::{ReceiveRun, SubscriptionState, hears_group};
 use carillon_wire::session::OtherRelease;
 
-use super::{EndpointContext, Evidence, Watch, explain, host, reported_by_network, unroutable_sources};
+use super::{
+    EndpointContext, Evidence, Watch, explain, host, listed, reported_by_network, unroutable_sources,
+};
 
 /// Detects that a receiver waits without result.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub struct WaitNotices {
     unroutable: Option<u64>,
     /// Other releases that were reported.
     releases: Vec<OtherRelease>,
+    /// True after the notice that all members must be sources.
+    told_members: bool,
 }
 
 /// Kind of a wait.
@@ -64,6 +69,7 @@ impl WaitNotices {
             listening: false,
             unroutable: unroutable_sources(),
             releases: Vec::new(),
+            told_members: false,
         }
     }
 
@@ -101,7 +107,10 @@ impl WaitNotices {
         if let Some(line) = self.passed_by(run) {
             return Some(line);
         }
-        let session = driver.machine();
+        if let Some(line) = self.lacks_members(run) {
+            return Some(line);
+        }
+        let session = run.driver().machine();
         let address = session.sender_node().and_then(|node| driver.endpoint().peer(node));
         if let (ReceiverPhase::Joining, Some(name), Some(address)) =
             (session.phase(), session.sender_name(), address)
@@ -145,6 +154,21 @@ impl WaitNotices {
 }
 
 impl WaitNotices {
+    /// Notice that members multicast to each other in this session, while the receiver has named its sources.
+    fn lacks_members(&mut self, run: &ReceiveRun<Watch>) -> Option<String> {
+        let (session, sources) = (run.driver().machine(), run.driver().endpoint().sources());
+        let protocol = find(session.protocol()?)?;
+        if self.told_members || sources.is_empty() || !hears_group(protocol) {
+            return None;
+        }
+        self.told_members = true;
+        Some(format!(
+            "members of {} multicast to each other, and --source names {}: name all members, or leave it out",
+            protocol.name,
+            listed(sources)
+        ))
+    }
+
     /// Notice that no sender invites this receiver, with the evidence for the cause.
     fn uninvited(&self, run: &ReceiveRun<Watch>) -> String {
         let driver = run.driver();

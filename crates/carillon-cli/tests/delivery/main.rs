@@ -36,6 +36,7 @@ mod silence;
 mod sizes;
 mod slow;
 mod small_files;
+mod sources;
 mod strangers;
 pub mod support;
 mod swaps;

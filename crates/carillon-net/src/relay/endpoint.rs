@@ -1,7 +1,7 @@
 //! Sockets of a relay: one that receives on all its interfaces, and a sending one per interface.
 
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use nix::libc;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendmsg, setsockopt, sockopt,
 };
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 
 use super::packet::{self, Header};
 use super::paths::Paths;
@@ -20,6 +20,7 @@ use crate::endpoint::PEERS;
 use crate::failures::passes;
 use crate::options::enlarge;
 use crate::peer_book::{PeerBook, SharedPeers};
+use crate::sources::{Membership, effective_sources};
 use crate::{DriveError, Fallback, Interface, OpenError, SELF};
 
 /// Configuration of a [`RelayEndpoint`].
@@ -30,6 +31,8 @@ pub struct RelayConfig {
     /// Interfaces by name or address, in the order of the relay's ports. The address of the first one identifies the
     /// relay: all members must be able to reach it.
     pub interfaces: Vec<String>,
+    /// Sources of the multicasts that are forwarded (source-specific multicast); empty for all hosts.
+    pub sources: Vec<IpAddr>,
     /// Requested receive buffer in bytes.
     pub receive_buffer: usize,
 }
@@ -55,7 +58,7 @@ pub struct RelayEndpoint {
 pub(super) struct Port {
     interface: Interface,
     address: Ipv4Addr,
-    all_addresses: Vec<std::net::IpAddr>,
+    all_addresses: Vec<IpAddr>,
     /// Sends datagrams with complete headers through this interface.
     raw: Socket,
 }
@@ -73,7 +76,7 @@ pub(super) struct Arrival {
 
 impl RelayEndpoint {
     /// Opens the sockets and joins the group on all interfaces. Requires the privilege for raw sockets.
-    pub fn open(config: RelayConfig) -> Result<Self, OpenError> {
+    pub fn open(mut config: RelayConfig) -> Result<Self, OpenError> {
         let group = config.group;
         if !group.ip().is_multicast() {
             return Err(OpenError::NotMulticast { group: group.into() });
@@ -88,7 +91,8 @@ impl RelayEndpoint {
                 ports.push(Port::open(interface)?);
             }
         }
-        let socket = open_socket(group, &ports)?;
+        config.sources = effective_sources(group.into(), &config.sources, None)?;
+        let socket = open_socket(group, &ports, &config.sources)?;
         enlarge(&socket, config.receive_buffer)?;
         Ok(RelayEndpoint {
             group,
@@ -120,10 +124,10 @@ impl RelayEndpoint {
     /// Leaves and joins the group on each interface, so that switches learn the membership again.
     pub fn renew_membership(&mut self) {
         for port in &self.ports {
-            let by = InterfaceIndexOrAddress::Index(port.interface.index);
+            let membership = Membership::new(self.group.into(), &port.interface, &self.config.sources);
             // A removed interface has no membership; [`RelayEndpoint::is_current`] detects that.
-            let _ = self.socket.leave_multicast_v4_n(self.group.ip(), &by);
-            let _ = self.socket.join_multicast_v4_n(self.group.ip(), &by);
+            let _ = membership.leave(&self.socket);
+            let _ = membership.join(&self.socket);
         }
     }
 
@@ -302,7 +306,7 @@ impl RelayEndpoint {
 
 impl Port {
     pub(super) fn open(interface: Interface) -> Result<Port, OpenError> {
-        let std::net::IpAddr::V4(address) = interface.address else {
+        let IpAddr::V4(address) = interface.address else {
             return Err(OpenError::NoAddress { name: interface.name, family: "IPv4" });
         };
         // With this protocol number the socket takes complete headers and receives nothing (raw(7)).
@@ -338,7 +342,7 @@ pub(super) fn send_packet(port: &Port, packet: &[u8], to: SocketAddrV4) -> io::R
     port.raw.send_to(packet, &SocketAddr::from(to).into()).map(drop)
 }
 
-fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError> {
+fn open_socket(group: SocketAddrV4, ports: &[Port], sources: &[IpAddr]) -> Result<Socket, OpenError> {
     let doing = || OpenError::doing(format!("listen to {group}"));
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(doing())?;
     socket.set_reuse_address(true).map_err(doing())?;
@@ -353,9 +357,8 @@ fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError>
         _ => doing()(error),
     })?;
     for port in ports {
-        let index = InterfaceIndexOrAddress::Index(port.interface.index);
-        let joined = socket.join_multicast_v4_n(group.ip(), &index);
-        joined.map_err(OpenError::doing(format!("join {group} on {}", port.interface)))?;
+        let membership = Membership::new(group.into(), &port.interface, sources);
+        membership.join(&socket).map_err(|error| membership.refused(error))?;
     }
     Ok(socket)
 }

@@ -22,6 +22,7 @@ use crate::endpoint::{open_multicast, subscribe};
 use crate::failures::passes;
 use crate::inbox::{Datagram, Inbox};
 use crate::options::enlarge;
+use crate::sources::{Membership, effective_sources};
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, EndpointConfig, Fallback, Interface, Key, OpenError};
 
@@ -90,7 +91,8 @@ impl RemoteRelay {
         let subscription = subscribe(from, group, 1, &far, &settings)?;
         enlarge(&subscription.port.socket, config.receive_buffer)?;
         // The network towards the sender need not have multicast.
-        let heard = open_multicast(group, &far).ok();
+        let sources = effective_sources(group, &[], Some(from))?;
+        let heard = open_multicast(&Membership::new(group, &far, &sources)).ok();
         if let Some(heard) = &heard {
             enlarge(&heard.socket, config.receive_buffer)?;
         }

@@ -7,3 +7,4 @@ mod loopback;
 mod marked;
 mod open;
 mod sealed;
+mod sources;

@@ -95,6 +95,7 @@ fn push_network(list: &mut FieldList, network: &Network) {
         unicast_rate,
         keyless_relays,
         dscp,
+        sources,
     } = network;
     let mut optional = |key: &str, value: Option<String>| push_if_set(list, key, value);
     optional("interface", interface.clone());
@@ -109,6 +110,7 @@ fn push_network(list: &mut FieldList, network: &Network) {
     optional("keyless_relays", keyless_relays.then(|| "1".to_owned()));
     optional("dscp", dscp.map(|dscp| dscp.value().to_string()));
     optional("raw_ip", raw_ip.then(|| "1".to_owned()));
+    sources.iter().for_each(|source| optional("source", Some(source.to_string())));
 }
 
 /// Fields that say for which receivers a sender waits.
@@ -164,6 +166,7 @@ pub(crate) fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> 
         "from" => return Some(socket.from_sender(text.parse().ok()?)),
         "unicast_rate" => return Some(socket.unicast_rate(BitRate::new(text.parse().ok()?))),
         "keyless_relays" => socket.network.keyless_relays = text == "1",
+        "source" => socket.network.sources.push(text.parse().ok()?),
         "dscp" => return Some(socket.dscp(text.parse().ok()?)),
         "raw_ip" => return (text == "1").then(|| socket.raw_ip()),
         "protocol" => text.clone_into(&mut options.protocol),
@@ -256,6 +259,7 @@ mod tests {
             .from_sender("10.0.0.1:7654".parse().expect("an address"))
             .unicast_rate(None)
             .dscp("af11".parse().expect("a code point"))
+            .sources(["10.0.0.1", "fd77::1"].map(|source| source.parse().expect("an address")))
             .hops(4)
             .attach([0xff, 0]);
         let list = told(&socket).expect("it fits");

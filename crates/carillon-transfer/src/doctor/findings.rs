@@ -328,34 +328,7 @@ fn one_way(
         );
     }
     if came.least_ttl == 0 {
-        return if came.was_received_by(HelloPath::Link) {
-            say(
-                Fault::Snooping,
-                format!(
-                    "datagrams from {source} to all hosts reach {target}, and those to {} do not: a switch in between filters multicast (IGMP or MLD snooping) and does not know the members; turn its querier on, or snooping off",
-                    to.group.ip()
-                ),
-            );
-        } else if came.was_received_by(HelloPath::Port) || came.was_received_by(HelloPath::PortAnswer) {
-            say(
-                Fault::NoMulticast,
-                format!(
-                    "unicast passes from {source} to {target}, multicast with up to {MAX_HOPS} hops does not: they are on different networks without a multicast router in between, or the network (a switch port, a cloud, a VPN) carries no multicast"
-                ),
-            );
-        } else if came.was_received_by(HelloPath::Answer) {
-            say(
-                Fault::GroupPortBlocked,
-                format!(
-                    "UDP from {source} reaches {target}, but nothing to port {port}: a firewall at {target} drops it; let UDP to port {port} in"
-                ),
-            );
-        } else {
-            say(
-                Fault::OneWay,
-                format!("nothing comes from {source} to {target}: a firewall at {target} drops UDP"),
-            );
-        };
+        return without_multicast(from, to, came, say);
     }
     if came.least_ttl > from.hops {
         let text = format!(
@@ -392,6 +365,47 @@ fn one_way(
     }
 }
 
+/// Diagnoses a path by which no multicast has arrived, unless none need arrive.
+fn without_multicast(
+    from: &Machine,
+    to: &Machine,
+    came: &ObservedMachine,
+    say: &mut dyn FnMut(Fault, String),
+) {
+    let (source, target, port) = (&from.name, &to.name, to.group.port());
+    if came.is_unwanted() {
+        return;
+    }
+    if came.was_received_by(HelloPath::Link) {
+        say(
+            Fault::Snooping,
+            format!(
+                "datagrams from {source} to all hosts reach {target}, and those to {} do not: a switch in between filters multicast (IGMP or MLD snooping) and does not know the members; turn its querier on, or snooping off",
+                to.group.ip()
+            ),
+        );
+    } else if came.was_received_by(HelloPath::Port) || came.was_received_by(HelloPath::PortAnswer) {
+        say(
+            Fault::NoMulticast,
+            format!(
+                "unicast passes from {source} to {target}, multicast with up to {MAX_HOPS} hops does not: they are on different networks without a multicast router in between, or the network (a switch port, a cloud, a VPN) carries no multicast"
+            ),
+        );
+    } else if came.was_received_by(HelloPath::Answer) {
+        say(
+            Fault::GroupPortBlocked,
+            format!(
+                "UDP from {source} reaches {target}, but nothing to port {port}: a firewall at {target} drops it; let UDP to port {port} in"
+            ),
+        );
+    } else {
+        say(
+            Fault::OneWay,
+            format!("nothing comes from {source} to {target}: a firewall at {target} drops UDP"),
+        );
+    }
+}
+
 /// Minimum number of received packets before missing others count as a fault.
 const MIN_HELLOS: u16 = 10;
 /// Maximum UDP payload that every Ethernet carries, in bytes.
@@ -403,6 +417,8 @@ pub const MAX_HOPS: u8 = 32;
 
 #[cfg(test)]
 mod tests {
+    use carillon_wire::doctor::UNWANTED;
+
     use super::*;
 
     fn machine(name: &str) -> Machine {
@@ -500,5 +516,10 @@ mod tests {
             assert!(found.len() == 1 || fault == Fault::NoHops, "{fault:?}: {found:?}");
         }
         assert_eq!(faults(|all| all.peers[0].copies = 20), [Fault::Copies]);
+        // Its multicasts do not arrive, and need not.
+        let unicast = UNWANTED | HelloPath::Port.bit() | HelloPath::Answer.bit();
+        assert!(
+            faults(|all| (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, unicast)).is_empty()
+        );
     }
 }

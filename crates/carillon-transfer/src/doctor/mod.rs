@@ -14,8 +14,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use carillon_core::AssociationId;
-use carillon_net::{Arrival, OpenError, Probe, SendFailure, TrainMeter, TrainPacket, sender_of_relay};
-use carillon_wire::doctor::{Hello, HelloPath, MAX_HEARD, ORIGIN, ObservedMachine};
+use carillon_net::{
+    Arrival, OpenError, Probe, SendFailure, TrainMeter, TrainPacket, is_source_specific, sender_of_relay,
+};
+use carillon_wire::doctor::{Hello, HelloPath, MAX_HEARD, ORIGIN, ObservedMachine, UNWANTED};
 use carillon_wire::envelope::drawn_association;
 use carillon_wire::session::{OtherRelease, WIRE_VERSION};
 
@@ -30,6 +32,8 @@ pub struct DoctorConfig {
     pub group: SocketAddr,
     /// The interface by name or address.
     pub interface: Option<String>,
+    /// Sources of the multicasts that this machine receives (source-specific multicast); empty for all hosts.
+    pub sources: Vec<IpAddr>,
     /// The hop limit of transfers.
     pub hops: u8,
     /// Name of this machine.
@@ -80,7 +84,7 @@ struct KnownMachine {
 impl Doctor {
     /// Opens the sockets.
     pub fn open(config: DoctorConfig) -> Result<Doctor, OpenError> {
-        let probe = Probe::open(config.group, config.interface.as_deref(), WANTED_BUFFER)?;
+        let probe = Probe::open(config.group, config.interface.as_deref(), &config.sources, WANTED_BUFFER)?;
         let mut id = [0; 4];
         // Without random numbers the address distinguishes machines.
         if getrandom::fill(&mut id).is_err()
@@ -253,6 +257,7 @@ impl Doctor {
         let known = self.known.entry(id).or_insert_with(|| KnownMachine::new(id, from.ip(), &hello));
         known.note_address(from.ip(), self.probe.group().ip());
         known.take(&hello);
+        known.want(wants(&self.config.sources, self.probe.group().ip(), known.address));
         if let Some(said) = hello.heard.iter().find(|said| said.id == self.id.0) {
             known.said = Some(*said);
         }
@@ -329,6 +334,11 @@ impl KnownMachine {
         }
     }
 
+    /// Notes whether its multicasts are to arrive here.
+    fn want(&mut self, wanted: bool) {
+        self.heard.ways = if wanted { self.heard.ways & !UNWANTED } else { self.heard.ways | UNWANTED };
+    }
+
     /// Replaces the address by one of the family of the group. The first HELLO may arrive over the link by IPv6 to a
     /// group of IPv4; named machines, packet trains and reports have addresses of the group's family.
     fn note_address(&mut self, address: IpAddr, group: IpAddr) {
@@ -372,6 +382,12 @@ impl KnownMachine {
             rates: self.meters.map(|meter| meter.rate()),
         }
     }
+}
+
+/// Returns true if the multicasts of a host are to arrive at a member of the group with these sources. In a group of
+/// source-specific multicast, routers pass nothing to members that name no source.
+fn wants(sources: &[IpAddr], group: IpAddr, host: IpAddr) -> bool {
+    if sources.is_empty() { !is_source_specific(group) } else { sources.contains(&host) }
 }
 
 /// Name and address of a machine in reports.

@@ -17,6 +17,8 @@ pub struct PathFinding {
     pub multicast_from: bool,
     /// True if this machine's multicasts arrive there.
     pub multicast_to: bool,
+    /// Multicasts that need not arrive, from it and from here: the receiving machine has named other sources.
+    pub unwanted: [bool; 2],
     /// True if unicast passes in both directions.
     pub unicast: bool,
     /// Estimated throughput from it to here in bit/s by multicast.
@@ -46,6 +48,10 @@ impl Evidence {
             peer: peer.machine.name.clone(),
             multicast_from: by_multicast(&peer.heard, peer.machine.hops),
             multicast_to: peer.said.as_ref().is_some_and(|said| by_multicast(said, self.here.hops)),
+            unwanted: [
+                peer.heard.is_unwanted(),
+                peer.said.as_ref().is_some_and(ObservedMachine::is_unwanted),
+            ],
             unicast: by_unicast(&peer.heard) && peer.said.as_ref().is_some_and(by_unicast),
             multicast_rate,
             unicast_rate,
@@ -64,8 +70,18 @@ impl fmt::Display for PathFinding {
             (true, true, false) => {
                 f.write_str("multicast works, unicast does not: receivers cannot join, except one-way")
             }
+            (true, _, true) if self.unwanted[1] => {
+                f.write_str("multicast works from it to here, as wanted (--source), and unicast works")
+            }
+            (_, true, true) if self.unwanted[0] => {
+                f.write_str("multicast works from here to it, as wanted (--source), and unicast works")
+            }
+            (false, false, true) if self.unwanted == [true, true] => {
+                f.write_str("unicast works, and neither machine wants the multicasts of the other (--source)")
+            }
             (from, to, true) => {
-                match (from, to) {
+                let (from, to) = (from || self.unwanted[0], to || self.unwanted[1]);
+                match (self.multicast_from, self.multicast_to) {
                     (true, _) => f.write_str("multicast works from it to here only, and unicast works")?,
                     (_, true) => f.write_str("multicast works from here to it only, and unicast works")?,
                     _ => f.write_str("multicast does not work, unicast does")?,
@@ -115,8 +131,18 @@ mod tests {
         let [here, there] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().expect("an address"));
         let (multicast_rate, unicast_rate) = (None, unicast.then_some(94.2e6));
         let peer = "b (10.0.0.2)".to_owned();
-        PathFinding { peer, multicast_from, multicast_to, unicast, multicast_rate, unicast_rate, here, there }
-            .to_string()
+        PathFinding {
+            peer,
+            multicast_from,
+            multicast_to,
+            unwanted: [false; 2],
+            unicast,
+            multicast_rate,
+            unicast_rate,
+            here,
+            there,
+        }
+        .to_string()
     }
 
     #[test]

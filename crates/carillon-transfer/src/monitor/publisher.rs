@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use carillon_core::{Application, Duration, Machine, Observer, Time};
 use carillon_net::{Backpressure, Driver};
 
-use super::snapshot::TOO_MANY_PEERS;
+use super::snapshot::SOCKET_REASONS;
 use super::{Monitor, Snapshot, Traffic};
 use crate::tally::Tally;
 
@@ -126,7 +126,7 @@ impl Publisher {
         let own = tally.dropped();
         let dropped =
             before.into_iter().flat_map(|before| before.dropped.iter().map(|(&name, &count)| (name, count)));
-        for (name, count) in own.chain(dropped.filter(|(name, _)| *name != TOO_MANY_PEERS)) {
+        for (name, count) in own.chain(dropped.filter(|(name, _)| !SOCKET_REASONS.contains(name))) {
             *traffic.dropped.entry(name).or_default() += count;
         }
         let mut snapshot = Snapshot::new(self.role);

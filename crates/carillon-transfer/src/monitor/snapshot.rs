@@ -133,7 +133,7 @@ impl Traffic {
             ip_bytes_sent: stats.bytes_sent + headers * stats.datagrams_sent,
             datagrams_received: stats.datagrams_received,
             bytes_received: stats.bytes_received,
-            dropped: [(TOO_MANY_PEERS, stats.refused_peers)].into(),
+            dropped: [(TOO_MANY_PEERS, stats.refused_peers), (OTHER_SOURCE, stats.other_sources)].into(),
             send_errors: stats.send_errors + stats.unroutable,
             kernel_drops: None,
         }
@@ -255,5 +255,7 @@ impl Limit {
     }
 }
 
-/// Reason counted by the sockets, which outlive a transfer.
-pub(super) const TOO_MANY_PEERS: &str = "too_many_peers";
+/// Reasons counted by the sockets, which outlive a transfer.
+pub(super) const SOCKET_REASONS: [&str; 2] = [TOO_MANY_PEERS, OTHER_SOURCE];
+const TOO_MANY_PEERS: &str = "too_many_peers";
+const OTHER_SOURCE: &str = "other_source";

@@ -40,6 +40,9 @@ fn relay(args: &Args, stopped: &dyn Fn() -> bool) -> anyhow::Result<()> {
         [one] => Some(one.clone()),
         _ => bail!("a relay with --from has one network of its own: give --interface once"),
     };
+    if args.protocol.is_none() && !args.sources.is_empty() {
+        bail!("--source is for routers and helpers: a relay with --from forwards that sender alone");
+    }
     let from = sender(args.from.as_deref().unwrap_or_default(), group)?;
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     let config = RemoteRelayConfig { group, from, interface, key, receive_buffer: RECEIVE_BUFFER };
