@@ -1,7 +1,7 @@
 //! Endpoint of a host: sockets, peer table, fault injector, rate limit.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::copies::{CopyServer, CopyStats, NearRelay, Path, Subscription};
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
+use crate::interface::is_broadcast;
 use crate::options::{enlarge, set_hops};
 use crate::outbox::Outbox;
 use crate::peer_book::{PeerBook, SharedPeers};
@@ -29,7 +30,8 @@ use crate::{Choice, Fallback, Interface, OpenError, Stats, SubscriptionState};
 /// Configuration of an [`Endpoint`].
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// The multicast group and its UDP port, IPv4 or IPv6.
+    /// The multicast group and its UDP port, IPv4 or IPv6. With the address 255.255.255.255, the broadcasts to this
+    /// port on the network of the interface take the place of a group.
     pub group: SocketAddr,
     /// Interface by name or address. `None` selects the interface of the route to the group, or loopback if no route
     /// leads to an interface with multicast.
@@ -154,7 +156,7 @@ impl Endpoint {
     /// Opens the sockets and joins the group if configured.
     pub fn open(mut config: EndpointConfig) -> Result<Endpoint, OpenError> {
         let EndpointConfig { group, ttl, fallback, .. } = config;
-        if !group.ip().is_multicast() {
+        if !group.ip().is_multicast() && (group.ip() != BROADCAST || config.raw.is_some()) {
             return Err(OpenError::NotMulticast { group });
         }
         if group.port() == 0 {
@@ -169,7 +171,8 @@ impl Endpoint {
         let membership = Membership::new(group, &interface, &config.sources);
         let unicast = open_unicast(group, config.port, ttl, &interface)?;
         let max_datagram = max_datagram(config.from.unwrap_or(group), &interface)?;
-        let seal = config.key.clone().map(|key| Seal::new(key, unicast.address, group).map(Box::new));
+        let seal =
+            config.key.clone().map(|key| Seal::new(key, unicast.address, seal_group(group)).map(Box::new));
         let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
         let multicast = if config.listen { open_multicast(&membership).map(Some) } else { Ok(None) };
         // With copies, a network without multicast will do.
@@ -239,6 +242,11 @@ impl Endpoint {
             raw.listen(&membership)?;
         }
         Ok(())
+    }
+
+    /// Returns true if broadcasts take the place of a group.
+    pub fn broadcasts(&self) -> bool {
+        is_broadcast(self.group)
     }
 
     /// Returns true if the endpoint is a member of the group.
@@ -491,6 +499,9 @@ pub(crate) fn open_unicast(
     };
     looped.map_err(doing("turn multicast loopback on"))?;
     set_hops(&socket, group, ttl).map_err(doing("set the hop limit"))?;
+    if is_broadcast(group) {
+        socket.set_broadcast(true).map_err(doing("send broadcasts"))?;
+    }
     let address = interface.bindable(port);
     socket.bind(&address.into()).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => OpenError::PortTaken { address },
@@ -500,6 +511,12 @@ pub(crate) fn open_unicast(
         _ => doing("bind a port")(error),
     })?;
     Port::new(socket).map_err(doing("set a socket up"))
+}
+
+/// The group as seals name it. Broadcasts have the same name on every network, as a receiver may be on another one and
+/// get copies.
+pub(crate) fn seal_group(group: SocketAddr) -> SocketAddr {
+    if is_broadcast(group) { SocketAddr::new(BROADCAST, group.port()) } else { group }
 }
 
 /// Opens a socket that shares the port of the group and receives it.
@@ -569,6 +586,9 @@ pub(crate) fn new_socket(group: SocketAddr) -> Result<Socket, OpenError> {
 fn header_bytes(group: SocketAddr) -> usize {
     if group.is_ipv4() { 28 } else { 48 }
 }
+
+/// Stands for the broadcast address of the network of the interface.
+const BROADCAST: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
 
 /// Depth of the token bucket in time: more than usual scheduling delays, less than the buffer of a switch port.
 const PACE_DEPTH: Duration = Duration::from_millis(1);

@@ -54,6 +54,12 @@ pub enum OpenError {
         /// Its name.
         name: String,
     },
+    /// The interface has no IPv4 network with broadcasts.
+    #[error("interface {name} has no IPv4 broadcast address: choose another, or use multicast")]
+    NoBroadcast {
+        /// Its name.
+        name: String,
+    },
     /// The interface has no address of the group's family.
     #[error("interface {name} has no {family} address: choose another, or a group of the other IP version")]
     NoAddress {
@@ -186,6 +192,7 @@ impl OpenError {
             OpenError::NoSuchInterface { .. }
             | OpenError::InterfaceDown { .. }
             | OpenError::NoAddress { .. }
+            | OpenError::NoBroadcast { .. }
             | OpenError::AddressNotReady { .. }
             | OpenError::NoRoute { .. }
             | OpenError::NoPath { .. }

@@ -13,7 +13,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::endpoint::{Endpoint, mark, max_datagram, open_multicast, open_unicast, subscribe};
+use crate::endpoint::{Endpoint, mark, max_datagram, open_multicast, open_unicast, seal_group, subscribe};
 use crate::options::enlarge;
 use crate::raw::Raw;
 use crate::seal::Seal;
@@ -86,7 +86,7 @@ impl Endpoint {
         };
         let seal = match (&self.config.key, &unicast) {
             (Some(key), Some(unicast)) => Some(
-                Seal::new(key.clone(), unicast.address, group)
+                Seal::new(key.clone(), unicast.address, seal_group(group))
                     .map(Box::new)
                     .map_err(OpenError::doing("draw a salt"))?,
             ),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
@@ -21,6 +21,8 @@ pub struct Interface {
     pub address: IpAddr,
     /// True for a loopback interface.
     pub loopback: bool,
+    /// Broadcast address of the network of its address, if that has one.
+    pub broadcast: Option<Ipv4Addr>,
 }
 
 impl fmt::Display for Interface {
@@ -61,7 +63,8 @@ impl Interface {
         });
         let (one, address) = routed.ok_or(OpenError::NoPath { host: host.ip() })?;
         let loopback = one.flags.contains(InterfaceFlags::IFF_LOOPBACK);
-        Ok(Interface { name: one.name.clone(), index: one.index, address, loopback })
+        let broadcast = one.broadcast(address);
+        Ok(Interface { name: one.name.clone(), index: one.index, address, loopback, broadcast })
     }
 
     /// Returns true if the interface still exists with this number and address, and is up.
@@ -103,9 +106,13 @@ impl Interface {
         Ok(list()?.remove(&self.name).map_or_else(Vec::new, |listed| listed.addresses))
     }
 
-    /// The group's address with the zone of this interface, which link-local groups need.
+    /// The group's address with the zone of this interface, which link-local groups need. The broadcast address of all
+    /// networks becomes that of the network of this interface.
     pub(crate) fn zoned(&self, address: SocketAddr) -> SocketAddr {
         match address {
+            SocketAddr::V4(v4) if v4.ip().is_broadcast() => {
+                SocketAddr::new(self.broadcast.unwrap_or(*v4.ip()).into(), v4.port())
+            }
             SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, self.index).into(),
             v4 => v4,
         }
@@ -168,6 +175,8 @@ struct Listed {
     index: u32,
     flags: InterfaceFlags,
     addresses: Vec<IpAddr>,
+    /// Own addresses, with the broadcast addresses of their networks.
+    broadcasts: Vec<(IpAddr, Ipv4Addr)>,
 }
 
 impl Listed {
@@ -176,6 +185,19 @@ impl Listed {
         if !self.flags.contains(InterfaceFlags::IFF_UP) {
             return Err(OpenError::InterfaceDown { name });
         }
+        if is_broadcast(group) {
+            let own = address.or_else(|| self.source(group));
+            return match own.and_then(|own| Some((own, self.broadcast(own)?))) {
+                Some((address, broadcast)) => Ok(Interface {
+                    name,
+                    index: self.index,
+                    address,
+                    loopback: false,
+                    broadcast: Some(broadcast),
+                }),
+                None => Err(OpenError::NoBroadcast { name }),
+            };
+        }
         // On Linux the loopback interface supports multicast although it does not have the flag.
         if !self.flags.intersects(InterfaceFlags::IFF_MULTICAST | InterfaceFlags::IFF_LOOPBACK) {
             return Err(OpenError::InterfaceWithoutMulticast { name });
@@ -183,12 +205,20 @@ impl Listed {
         let loopback = self.flags.contains(InterfaceFlags::IFF_LOOPBACK);
         let own = address.filter(|a| a.is_ipv4() == group.is_ipv4());
         match own.or_else(|| self.source(group)) {
-            Some(address) => Ok(Interface { name, index: self.index, address, loopback }),
+            Some(address) => {
+                let broadcast = self.broadcast(address);
+                Ok(Interface { name, index: self.index, address, loopback, broadcast })
+            }
             None => {
                 let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
                 Err(OpenError::NoAddress { name, family })
             }
         }
+    }
+
+    /// Broadcast address of the network of an own address.
+    fn broadcast(&self, address: IpAddr) -> Option<Ipv4Addr> {
+        self.broadcasts.iter().find(|(own, _)| *own == address).map(|(_, broadcast)| *broadcast)
     }
 
     /// First address of the group's family, for IPv6 preferably of the group's scope.
@@ -230,11 +260,11 @@ fn automatic(
         all.values().find(|one| one.addresses.contains(&address)).map(|one| (one, address))
     });
     if let Some((one, address)) = routed
-        && one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST)
+        && (one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST) || is_broadcast(group))
     {
         return Ok((one.usable(group, Some(address))?, Choice::Routed));
     }
-    if fallback == Fallback::OnlyInterface {
+    if fallback == Fallback::OnlyInterface || is_broadcast(group) {
         let usable = all.values().filter_map(|one| one.usable(group, None).ok());
         let usable: Vec<Interface> = usable.filter(|interface| !interface.loopback).collect();
         return match <[Interface; 1]>::try_from(usable) {
@@ -257,8 +287,9 @@ fn automatic(
 fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
     let Some(first) = usable.first() else {
         let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
+        let what = if is_broadcast(group) { "broadcast" } else { "multicast" };
         return format!(
-            "no interface other than loopback is up, supports multicast and has an {family} address"
+            "no interface other than loopback is up, supports {what} and has an {family} address"
         );
     };
     let names: Vec<&str> = usable.iter().map(|one| one.name.as_str()).collect();
@@ -275,6 +306,9 @@ fn network_advice(group: SocketAddr, usable: &[Interface]) -> String {
 pub(crate) fn route(to: SocketAddr) -> Option<IpAddr> {
     let any: IpAddr = if to.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
+    if is_broadcast(to) {
+        socket.set_broadcast(true).ok()?;
+    }
     socket.connect(to).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
@@ -288,15 +322,32 @@ fn list() -> io::Result<BTreeMap<String, Listed>> {
             name,
             flags: entry.flags,
             addresses: Vec::new(),
+            broadcasts: Vec::new(),
         });
         let address = entry.address.and_then(|a| {
             let v4 = a.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
             v4.or_else(|| a.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))
         });
+        let mask = entry.netmask.and_then(|mask| mask.as_sockaddr_in().map(|mask| mask.ip()));
+        if let (Some(IpAddr::V4(own)), Some(mask)) = (address, mask)
+            && entry.flags.contains(InterfaceFlags::IFF_BROADCAST)
+            && u32::from(mask) < MIN_HOST_MASK
+        {
+            // The system need not state it.
+            one.broadcasts.push((own.into(), Ipv4Addr::from(u32::from(own) | !u32::from(mask))));
+        }
         one.addresses.extend(address);
     }
     Ok(all)
 }
+
+/// Returns true for an IPv4 address that stands for a group and is none of multicast: that of broadcasts.
+pub(crate) fn is_broadcast(group: SocketAddr) -> bool {
+    group.is_ipv4() && !group.ip().is_multicast()
+}
+
+/// First mask of networks without a broadcast address, those of two hosts (RFC 3021) and of one.
+const MIN_HOST_MASK: u32 = 0xffff_fffe;
 
 /// Returns true for groups of interface-local or link-local scope (RFC 4291, section 2.7).
 fn is_link_scope(group: Ipv6Addr) -> bool {

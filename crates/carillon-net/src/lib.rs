@@ -37,6 +37,8 @@
 //!
 //! With sources (`EndpointConfig::sources`) an endpoint receives the multicasts of these hosts only.
 //!
+//! With the group 255.255.255.255 the broadcasts on one IPv4 network take the place of multicasts.
+//!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 

@@ -12,6 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use nix::errno::Errno;
 use socket2::{InterfaceIndexOrAddress, Socket};
 
+use crate::interface::is_broadcast;
 use crate::{Interface, OpenError};
 
 /// Membership of a socket in a group on an interface.
@@ -41,6 +42,10 @@ impl<'a> Membership<'a> {
     /// Joins the group.
     pub(crate) fn join(&self, socket: &Socket) -> io::Result<()> {
         let Membership { group, interface, sources } = self;
+        if is_broadcast(*group) {
+            // Bound to the broadcast address, the socket receives broadcasts without a membership.
+            return Ok(());
+        }
         if !sources.is_empty() {
             return sources.iter().try_for_each(|source| join_source(socket, *group, interface, *source));
         }
@@ -56,6 +61,7 @@ impl<'a> Membership<'a> {
     pub(crate) fn leave(&self, socket: &Socket) -> io::Result<()> {
         let index = self.interface.index;
         match self.group {
+            group if is_broadcast(group) => Ok(()),
             SocketAddr::V4(v4) => {
                 socket.leave_multicast_v4_n(v4.ip(), &InterfaceIndexOrAddress::Index(index))
             }

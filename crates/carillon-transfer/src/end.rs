@@ -1,6 +1,6 @@
 //! Settings that every end of a transfer has: group, interface, name, key.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use carillon_core::{BitRate, Probability};
 use carillon_net::{Dscp, Key};
@@ -24,6 +24,15 @@ impl<W> End<W> {
     #[must_use]
     pub fn group(mut self, group: SocketAddr) -> Self {
         self.network.group = group;
+        self
+    }
+
+    /// Sends to all hosts of one IPv4 network instead of the group, and receives what is sent so: the last resort where
+    /// multicast does not work. The port is that of the group. All ends need the same setting. Call it after
+    /// [`group`](End::group).
+    #[must_use]
+    pub fn broadcast(mut self) -> Self {
+        self.network.group = SocketAddr::new(Ipv4Addr::BROADCAST.into(), self.network.group.port());
         self
     }
 

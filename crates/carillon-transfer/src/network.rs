@@ -14,7 +14,8 @@ use crate::limits::ATTACHED_MAX_LEN;
 /// Settings of the network that all ends of a transfer share, and the name of this end.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// The multicast group and its UDP port.
+    /// The multicast group and its UDP port. The address 255.255.255.255 stands for the broadcasts on the network of
+    /// the interface.
     pub group: SocketAddr,
     /// Interface, by name or address. Default: the interface of the route to the group, or loopback without a route.
     pub interface: Option<String>,

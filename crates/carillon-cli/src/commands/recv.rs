@@ -65,6 +65,7 @@ use crate::exit::JobFailed;
   carillon recv --plain --protocol flute         files that programs with FLUTE send
   carillon recv --plain --protocol norm          files and streams that programs with NORM send
   carillon recv --key-file /etc/carillon/key  only what is sealed with this key
+  carillon recv --broadcast                   from `send --broadcast`, where no multicast passes
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --group 232.1.2.3:4567 --source 192.0.2.1   what this host multicasts, by source-specific multicast
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface

@@ -1,9 +1,10 @@
 //! Arguments that `send` and `recv` share.
 
 use std::io::IsTerminal as _;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use carillon_core::{BitRate, Probability};
 use carillon_transfer::{Bound, DEFAULT_GROUP, Dscp, Key, Network};
 
@@ -23,6 +24,10 @@ pub struct NetworkArgs {
     /// 232.0.0.0/8 and ff3x::/32 need it where routers pass multicast. Can be given several times.
     #[arg(long = "source", value_name = "ADDRESS", value_delimiter = ',', help_heading = "Network")]
     pub sources: Vec<IpAddr>,
+    /// Send to all hosts of the network of the interface instead of the group, and receive what is sent so: the last
+    /// resort where switches do not pass multicast. All machines need it. The port is that of --group. IPv4 only.
+    #[arg(long, conflicts_with = "raw_ip", help_heading = "Network")]
+    pub broadcast: bool,
     /// Name of this machine in the session [default: the host name].
     #[arg(long, value_name = "NAME", help_heading = "Network")]
     pub name: Option<String>,
@@ -89,6 +94,12 @@ impl NetworkArgs {
 
     /// Returns the network options with the key.
     pub fn keyed_network(&self) -> anyhow::Result<Network> {
+        if self.broadcast && self.group.is_ipv6() {
+            bail!(
+                "--broadcast with --group {}: IPv6 has no broadcast, so use an IPv4 group, or none",
+                self.group
+            );
+        }
         let key = self.key_file.as_deref().map(read_key).transpose()?;
         Ok(Network { key, ..self.network() })
     }
@@ -105,7 +116,10 @@ impl NetworkArgs {
 
     fn network(&self) -> Network {
         Network {
-            group: self.group,
+            group: match self.broadcast {
+                true => SocketAddr::new(Ipv4Addr::BROADCAST.into(), self.group.port()),
+                false => self.group,
+            },
             interface: self.interface.clone(),
             name: self.name.clone(),
             drop: self.drop,

@@ -99,9 +99,17 @@ impl EndpointContext {
         (!self.sealed).then_some(self.own)
     }
 
+    /// Returns true if broadcasts take the place of a group.
+    fn broadcasts(&self) -> bool {
+        !self.group.ip().is_multicast()
+    }
+
     /// The group and the interface.
     pub fn group(&self) -> String {
-        format!("group {} on {}", self.group, self.interface)
+        match self.broadcasts() {
+            true => format!("the broadcasts to {} on {}", self.group, self.interface),
+            false => format!("group {} on {}", self.group, self.interface),
+        }
     }
 
     /// Why loopback was taken without being named, if it was.
@@ -147,7 +155,9 @@ impl EndpointContext {
     /// for.
     pub fn remarks(&self, wanted: SocketAddr) -> Vec<String> {
         let mut lines: Vec<String> = self.loopback().into_iter().collect();
-        if self.choice == Choice::Only {
+        if self.choice == Choice::Only && self.broadcasts() {
+            lines.push(format!("broadcasting on {}, the only interface with broadcasts", self.interface));
+        } else if self.choice == Choice::Only {
             let (ip, interface) = (self.group.ip(), &self.interface);
             lines.push(format!(
                 "there is no route to {ip}: using {interface}, the only interface that does multicast"
@@ -177,7 +187,7 @@ impl EndpointContext {
 
     /// Message for a sender that got no answer: known faults, else advice.
     pub fn unanswered_sender(&self, ttl: u8, evidence: &Evidence) -> String {
-        if ttl == 0 {
+        if ttl == 0 && !self.broadcasts() {
             return "with --ttl 0 nothing leaves this host".to_owned();
         }
         let head = format!("no receiver answered in {}", self.group());
@@ -191,6 +201,9 @@ impl EndpointContext {
                 format!("{} datagrams were sent, {received} were received, none was an answer", evidence.sent)
             }
         };
+        if self.broadcasts() {
+            return format!("{head}: {sent}. Is `carillon recv --broadcast` {}", self.check_broadcasts());
+        }
         let running = format!("Is `carillon recv` running with this --group{}", self.keyed());
         if self.interface.loopback {
             return format!(
@@ -242,6 +255,10 @@ impl EndpointContext {
         let known = if heard.is_empty() { evidence.known() } else { heard.to_vec() };
         if !known.is_empty() {
             return format!("{head}, but {}", known.join("; "));
+        }
+        if self.broadcasts() {
+            let checks = self.check_broadcasts();
+            return format!("{head}: nothing was received. Is `carillon send --broadcast` {checks}");
         }
         let instead = self.instead();
         if !self.sources.is_empty() {
@@ -341,6 +358,18 @@ impl EndpointContext {
              receivers, another --group",
             host(name, address),
             self.group(),
+        )
+    }
+
+    /// Questions about the other machines where no broadcast arrives, after the name of the command that runs there.
+    fn check_broadcasts(&self) -> String {
+        let (ip, port) = (self.group.ip(), self.group.port());
+        format!(
+            "running on this network, with port {port}{}? Is {ip} the broadcast address there too (`ip address`)? Do \
+             firewalls pass UDP to port {port} here and there, and does the access point or switch pass broadcasts \
+             between its clients{}?",
+            self.keyed(),
+            self.instead()
         )
     }
 

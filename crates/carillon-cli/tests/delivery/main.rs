@@ -1,6 +1,7 @@
 //! `carillon send` and `carillon recv` as processes, over real multicast on loopback.
 
 mod archive;
+mod broadcast;
 mod changing;
 mod damage;
 mod deleting;

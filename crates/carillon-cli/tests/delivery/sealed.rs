@@ -181,7 +181,7 @@ fn drops(ended: &Ended, reason: &str) -> u64 {
     report(ended)["seal_drops"][reason].as_u64().expect("a count")
 }
 
-fn write_keys(directory: &std::path::Path) {
+pub fn write_keys(directory: &std::path::Path) {
     for (name, byte) in [("key", b'k'), ("other", b'o')] {
         let path = directory.join(name);
         std::fs::write(&path, [byte; 44]).expect("a key file");

@@ -1,5 +1,6 @@
 //! The driver on sockets of this machine. One program: most of these tests wait most of their time.
 
+mod broadcasts;
 mod common;
 mod copies;
 mod helpers;

@@ -168,6 +168,7 @@ pub(crate) fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> 
         "keyless_relays" => socket.network.keyless_relays = text == "1",
         "source" => socket.network.sources.push(text.parse().ok()?),
         "dscp" => return Some(socket.dscp(text.parse().ok()?)),
+        "broadcast" => return (text == "1").then(|| socket.broadcast()),
         "raw_ip" => return (text == "1").then(|| socket.raw_ip()),
         "protocol" => text.clone_into(&mut options.protocol),
         "set" => {
@@ -266,6 +267,19 @@ mod tests {
         let again = self::socket(list.fields()).expect("it is understood");
         assert_eq!(format!("{again:?}"), format!("{socket:?}"));
         assert_eq!(again.network.key, socket.network.key, "which is not printed");
+    }
+
+    #[test]
+    fn broadcast_keeps_the_port_of_the_group() {
+        let group = "239.1.2.3:4567".parse().expect("an address");
+        let socket = with(bind(group), "broadcast", "1").expect("a setting");
+        assert_eq!(socket.network.group.to_string(), "255.255.255.255:4567");
+        let list = told(&socket).expect("it fits");
+        assert_eq!(
+            self::socket(list.fields()).expect("it is understood").network.group,
+            socket.network.group
+        );
+        assert!(with(bind(group), "broadcast", "no").is_none());
     }
 
     #[test]
