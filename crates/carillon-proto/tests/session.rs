@@ -40,6 +40,8 @@ mod ratios;
 mod recorded;
 #[path = "session/releases.rs"]
 mod releases;
+#[path = "session/series.rs"]
+mod series;
 #[path = "session/silence.rs"]
 mod silence;
 #[path = "session/sizes.rs"]

@@ -135,6 +135,8 @@ pub struct JobConfig {
     pub further: bool,
     /// True if a catch-up session serves the members that this session sets aside because they slow the others down.
     pub lanes: bool,
+    /// Relation of its sessions.
+    pub kind: JobKind,
     /// Earlier sessions of the job: its receivers, and members that may still report.
     pub earlier: EarlierSessions,
     /// True if the application asks the members for their holdings before it sends.
@@ -144,6 +146,24 @@ pub struct JobConfig {
     /// Number of bytes that the application will offer, if it knows. Near the end the sender does not try whether a
     /// member could receive faster than the others, since the trial would cost more than it could gain.
     pub total_bytes: Option<u64>,
+}
+
+/// Relation of the sessions of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JobKind {
+    /// Sessions that can send all data again.
+    #[default]
+    Repeating,
+    /// Sessions that continue a live stream. Late receivers are served only if they say that they can resume, and no
+    /// member is set aside.
+    Series,
+}
+
+impl JobConfig {
+    /// Returns true if the sessions of the job continue a live stream.
+    pub(super) fn is_series(&self) -> bool {
+        self.kind == JobKind::Series
+    }
 }
 
 /// Limits of gathering receivers.

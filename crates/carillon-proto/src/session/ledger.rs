@@ -69,6 +69,25 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// Receiver of a live stream that a JOIN stands for. The data has no place, so at the same host the name decides,
+    /// unless `is_done` says that this receiver has everything.
+    pub fn find_live(
+        &self,
+        who: &Applicant<'_>,
+        is_there: impl Fn(&Entry) -> bool,
+        is_done: impl Fn(usize) -> bool,
+    ) -> LedgerMatch {
+        let found = self.find(who, is_there);
+        if found != LedgerMatch::New || who.host.is_none() {
+            return found;
+        }
+        let alike = self.by_own.get(who.own).map_or(&[][..], Vec::as_slice);
+        let returned =
+            alike.iter().copied().find(|&index| self.entries[index].host == who.host && !is_done(index));
+        // Another receiver of this name may still be there.
+        returned.map_or(LedgerMatch::New, LedgerMatch::Moved)
+    }
+
     /// Receiver that a JOIN stands for. `is_there` tells if an entry was heard just now.
     pub fn find(&self, who: &Applicant<'_>, is_there: impl Fn(&Entry) -> bool) -> LedgerMatch {
         // Another name at the same node is another receiver.

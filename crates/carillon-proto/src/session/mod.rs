@@ -35,8 +35,8 @@ pub use carillon_wire::session::{HoldingsPart, ListId, MemberRole, RefuseReason}
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
     DEFAULT_SILENCE, EarlierSessions, Gather, GatherLimits, HelperOptions, HelperSelection, JobConfig,
-    MAX_ATTACHED, NetworkProperties, ReceiverOrigin, ReceiverSessionConfig, SenderSessionConfig, Slow,
-    UnknownWord,
+    JobKind, MAX_ATTACHED, NetworkProperties, ReceiverOrigin, ReceiverSessionConfig, SenderSessionConfig,
+    Slow, UnknownWord,
 };
 pub use demands::Demand;
 pub use job::{DoneJobs, JobId};

@@ -6,7 +6,7 @@ use carillon_core::{Duration, GroupId, ProtocolEntry};
 use carillon_wire::session::{ListId, MemberRole};
 
 use super::super::demands::Demand;
-use super::super::job::DoneJobs;
+use super::super::job::{DoneJobs, JobId};
 use super::super::receiver::ReceiverFailure;
 use super::{DEFAULT_MEMORY, DEFAULT_RECEIVE_BUFFER, DEFAULT_SILENCE, NetworkProperties};
 
@@ -74,6 +74,9 @@ pub struct ReceiverOrigin {
     pub resumes: bool,
     /// Jobs in which this receiver was verified. It does not join their sessions.
     pub done: DoneJobs,
+    /// Job of the live stream that a returning receiver continues. It joins no other job, and waits as long as this one
+    /// invites at least once within the silence timeout.
+    pub continues: Option<JobId>,
 }
 
 impl ReceiverSessionConfig {

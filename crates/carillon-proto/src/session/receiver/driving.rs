@@ -92,6 +92,15 @@ impl ReceiverSession {
             Timer::Silence | Timer::Confirm if self.reporting.is_verified() => {
                 self.end(ReceiverPhase::Finished);
             }
+            // The sender of a stream that is continued has said nothing for a while.
+            Timer::Return if self.config.origin.continues.is_some() => match self.phase {
+                ReceiverPhase::Seeking => {
+                    let failure = self.config.returning.clone().unwrap_or(ReceiverFailure::SenderSilent);
+                    self.end(ReceiverPhase::Failed(failure));
+                }
+                ReceiverPhase::Joining => self.seeking.await_return(now + self.config.silence),
+                _ => {}
+            },
             Timer::Return => {
                 // The earlier failure stands unless a sender has invited the receiver or announced a catch-up
                 // session.

@@ -2,12 +2,13 @@
 
 use std::net::IpAddr;
 
-use carillon_core::NodeId;
+use carillon_core::{NodeId, Time};
 use carillon_wire::session::{Invite, JobId, Origin, RefuseReason};
 
 use super::ReceiverSession;
 use super::failure::ReceiverFailure;
 use super::jobs::MissedSession;
+use super::state::ReceiverPhase;
 use crate::session::job::DoneJobs;
 
 impl ReceiverSession {
@@ -47,9 +48,27 @@ impl ReceiverSession {
 
     /// Remembers the job if this receiver was verified in its session.
     pub(super) fn note_done(&mut self) {
-        if self.reporting.is_verified() {
+        if self.reporting.is_verified() && !self.reporting.is_part {
             self.remember_done(self.reporting.is_acknowledged());
         }
+    }
+
+    /// Returns false for an invitation to another job than the one that this receiver continues. An invitation
+    /// to that job shows that its sender is there.
+    pub(super) fn is_of_continued_job(&mut self, now: Time, invite: &Invite<'_>) -> bool {
+        let Some(job) = self.config.origin.continues else { return true };
+        let is_same = invite.job == Some(job);
+        if is_same && self.phase == ReceiverPhase::Seeking {
+            self.seeking.await_return(now + self.config.silence);
+        }
+        is_same
+    }
+
+    /// Ends the session, which its sender has left for the one of an invitation.
+    pub(super) fn on_succession(&mut self, invite: &Invite<'_>) {
+        let job = self.invited.as_ref().and_then(|invited| invited.job);
+        self.seeking.met.left_for_other_job = invite.job != job;
+        self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
     }
 
     /// Remembers that this receiver is verified in the job of the present session.

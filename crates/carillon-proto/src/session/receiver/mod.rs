@@ -152,6 +152,12 @@ impl ReceiverSession {
         }
     }
 
+    /// Reports that a part of a live stream is delivered, which another session of the job continues.
+    pub fn report_part(&mut self, now: Time, bytes: u64) {
+        self.reporting.is_part = true;
+        self.conclude(now, bytes, Verdict::Verified, "");
+    }
+
     /// Reports that the data differ from the data sent, and may be intact in a catch-up session.
     pub fn report_damaged(&mut self, now: Time, bytes: u64, reason: String) {
         self.conclude(now, bytes, Verdict::Damaged, &reason);

@@ -152,7 +152,8 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         len: usize,
     ) {
-        if !self.is_wanted(invite) || self.has_everything_of(source, invite) {
+        let is_open = self.is_wanted(invite) && !self.has_everything_of(source, invite);
+        if !is_open || !self.is_of_continued_job(now, invite) {
             return self.events.dropped(DropReason::Foreign);
         }
         if self.config.silent {
@@ -171,7 +172,7 @@ impl ReceiverSession {
         self.ask_about_the_end(association, source, invite.state);
         // A sender that answered a query exists.
         if invite.state == State::Gathering && self.is_succeeded(now, association, source, &invite.sender) {
-            return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
+            return self.on_succession(invite);
         }
         let answered = self.seeking.ignored.has_answered(association, source) && (free || waits);
         if !answered && (!free || self.seeking.ignored.has(now, association, source)) {

@@ -49,6 +49,8 @@ pub(super) struct Reporting {
     pub bytes: u64,
     /// Result that the application has reported.
     outcome: Option<Outcome>,
+    /// True if the result is that of a part, so the receiver is not done with the job.
+    pub is_part: bool,
     /// True if the sender has acknowledged the report.
     acknowledged: bool,
     /// Time of the last PROGRESS.

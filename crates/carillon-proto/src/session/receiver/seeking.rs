@@ -35,6 +35,8 @@ pub(super) struct Encounters {
     pub unfit: Option<(String, String)>,
     /// Name of the last sender that did not answer a JOIN, and the number of such senders.
     pub unanswered: Option<(String, u64)>,
+    /// True if the sender of the session has left it for another job.
+    pub left_for_other_job: bool,
     /// Last sender of another release.
     pub other_sender: Option<OtherSender>,
 }

@@ -34,6 +34,11 @@ impl ReceiverSession {
         self.seeking.later
     }
 
+    /// Returns true if the sender has left the session for another job, which does not continue a live stream.
+    pub fn is_left_for_other_job(&self) -> bool {
+        self.seeking.met.left_for_other_job
+    }
+
     /// Name of the last sender that invited and is not among those to listen to.
     pub fn unlisted_sender(&self) -> Option<&str> {
         self.seeking.met.passed_over.as_deref()

@@ -13,7 +13,7 @@ use crate::session::trial::{Progress, Sight, Step};
 impl SenderSession {
     /// Returns true if a catch-up session serves the members that this one sets aside.
     pub(super) fn sets_aside(&self) -> bool {
-        self.config.slow == Slow::Lane && (self.config.job.further || self.config.job.lanes)
+        self.config.slow == Slow::Lane && self.config.serves_aside()
     }
 
     /// Returns true if everything offered was sent, and no more will be offered.

@@ -33,6 +33,8 @@ pub(super) struct CatchUp {
     pub undecided: BTreeMap<NodeId, Time>,
     /// Names of the receivers that a catch-up session is to serve.
     pub wanting: BTreeSet<String>,
+    /// True if another session continues the stream of this one, so a verified member has only a part.
+    pub continues: bool,
     /// Receivers that reported to an earlier session after its end, with the time.
     pub reported_since: BTreeMap<String, Time>,
 }

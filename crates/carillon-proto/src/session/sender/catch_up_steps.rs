@@ -49,6 +49,21 @@ impl SenderSession {
             && (member.bytes > 0 || record.lag.has_progressed() || record.is_aside())
     }
 
+    /// Lets late receivers wait for a later session no longer: they are refused from now on.
+    pub fn refuse_late(&mut self) {
+        self.config.job.further = false;
+    }
+
+    /// Declares that another session of the job continues the stream: a report of this session covers a part of it.
+    pub fn continue_later(&mut self) {
+        self.catch_up.continues = true;
+    }
+
+    /// Returns true if another session of the job continues the stream.
+    pub fn is_continued(&self) -> bool {
+        self.catch_up.continues
+    }
+
     /// Receivers that received something, were expelled, and have not been heard since, with the time at which they
     /// were last heard, and true for members that were set aside as stragglers.
     pub fn missed(&self) -> impl Iterator<Item = (&str, Time, bool)> {
@@ -76,12 +91,12 @@ impl SenderSession {
             let made_progress = self.may_go_on(index);
             if let Some(index) = former.ledger.named(&member.name) {
                 let entry = former.ledger.entry_mut(index);
-                entry.verified |= member.outcome == MemberOutcome::Verified;
+                entry.verified |= member.outcome == MemberOutcome::Verified && !self.catch_up.continues;
                 entry.has_some |= made_progress;
             }
         }
         // A lost member can have everything only if everything was offered, so no late report is expected before.
-        if self.sending.finishing {
+        if self.sending.finishing && !self.catch_up.continues {
             for (index, member) in self.roster.members().iter().enumerate() {
                 let nonce = self.roster.record(index).nonce;
                 if let MemberOutcome::Lost(_) = member.outcome {

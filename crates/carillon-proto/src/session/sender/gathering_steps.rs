@@ -36,7 +36,9 @@ impl SenderSession {
     /// late receivers are served too.
     pub(super) fn begin_quiet_start(&mut self, now: Time) {
         let heartbeat = self.config.heartbeat;
-        let may_be_late = matches!(self.config.gather, Gather::Quiet(_)) && self.config.job.further;
+        // A receiver that misses the start of a stream may have missed its first messages.
+        let is_served = self.config.job.further && !self.config.job.is_series();
+        let may_be_late = matches!(self.config.gather, Gather::Quiet(_)) && is_served;
         if !may_be_late || !self.gathering.arrivals.was_waiting(now, heartbeat) {
             return self.announcing.end_short_interval();
         }

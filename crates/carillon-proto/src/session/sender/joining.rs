@@ -89,6 +89,11 @@ impl SenderSession {
             joining.part = MemberRole::Receives;
         }
         let refusal = self.refusal(&who, joining.part, nonce);
+        if let (Speaker::Known(index), true, None) =
+            (speaker, self.config.job.is_series() && started, refusal)
+        {
+            self.replace(now, index, source);
+        }
         let (name, refusal) = self.enter(speaker, &who, joining.part, refusal);
         let name = name.unwrap_or_else(|| own.to_owned());
         if let Some(reason) = refusal {
@@ -118,7 +123,9 @@ impl SenderSession {
         let is_full = (helps && has_helpers)
             || (receives && (self.roster.receivers() >= free || self.has_too_many_at(who.node)));
         let elsewhere = |host: &IpAddr| who.host != Some(*host);
-        if started && !(self.config.job.further && part == MemberRole::Receives) {
+        // A receiver of a stream that cannot resume would take a later message for the first.
+        let may_resume = !self.config.job.is_series() || who.origin.is_some_and(|origin| origin.resumes);
+        if started && !(self.config.job.further && may_resume && part == MemberRole::Receives) {
             Some(RefuseReason::AlreadyStarted)
         } else if out_of_place || self.config.hosts.get(who.own).is_some_and(elsewhere) {
             Some(RefuseReason::NotExpected)
@@ -187,6 +194,16 @@ impl SenderSession {
         }
     }
 
+    /// Expels the member that a receiver was before it was started again, so that a stream does not wait for it.
+    fn replace(&mut self, now: Time, index: usize, node: NodeId) {
+        let former = self.catch_up.ledger.entry(index).node;
+        if let Some(index) = self.roster.index_of(former).filter(|_| former != node)
+            && self.roster.members()[index].outcome == MemberOutcome::Active
+        {
+            self.give_up(now, index, "was replaced by its new process".to_owned());
+        }
+    }
+
     /// Returns true if this receiver of the job was heard just now.
     fn is_there(&self, now: Time, entry: &Entry) -> bool {
         let heard = self.heard_last(entry);
@@ -203,7 +220,14 @@ impl SenderSession {
 
     /// Receiver that a JOIN stands for.
     fn speaker(&mut self, now: Time, who: &Applicant<'_>, started: bool) -> Speaker {
-        let (index, has_moved) = match self.catch_up.ledger.find(who, |entry| self.is_there(now, entry)) {
+        let is_there = |entry: &Entry| self.is_there(now, entry);
+        let ledger = &self.catch_up.ledger;
+        let found =
+            match self.config.job.is_series() && (started || !self.config.job.earlier.sessions.is_empty()) {
+                true => ledger.find_live(who, is_there, |index| self.is_done(index)),
+                false => ledger.find(who, is_there),
+            };
+        let (index, has_moved) = match found {
             LedgerMatch::New => return Speaker::New,
             LedgerMatch::Entry(index) => (index, false),
             LedgerMatch::Moved(index) => (index, true),
@@ -236,7 +260,7 @@ impl SenderSession {
         let verified = |index: usize| self.roster.members()[index].outcome == MemberOutcome::Verified;
         entry.verified
             || self.catch_up.reported_since.contains_key(&entry.name)
-            || self.roster.index_of(entry.node).is_some_and(verified)
+            || (!self.catch_up.continues && self.roster.index_of(entry.node).is_some_and(verified))
     }
 
     /// Returns true if this receiver has everything, according to the ledger or to this JOIN.

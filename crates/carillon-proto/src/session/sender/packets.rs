@@ -321,7 +321,8 @@ impl SenderSession {
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        let late = text == ARRIVED_AFTER_START && self.config.job.further;
+        // Anyone can forge a DECLINE, and a late receiver of a stream interrupts the others.
+        let late = text == ARRIVED_AFTER_START && self.config.job.further && !self.config.job.is_series();
         let known = if late { self.late(source, name) } else { None };
         if known.is_some_and(|index| self.is_done(index)) {
             return self.events.dropped(DropReason::OutOfWindow);

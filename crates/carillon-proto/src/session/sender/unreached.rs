@@ -15,9 +15,10 @@ use crate::session::config::{SenderSessionConfig, Slow};
 use crate::session::roster::{Aside, Member, MemberOutcome};
 
 impl SenderSessionConfig {
-    /// Returns true if a catch-up session serves at least the members that this one sets aside.
+    /// Returns true if a catch-up session serves at least the members that this one sets aside. The data of a stream
+    /// may be gone by then, so its sender waits for stragglers instead.
     pub(super) fn serves_aside(&self) -> bool {
-        self.job.further || self.job.lanes
+        (self.job.further || self.job.lanes) && !self.job.is_series()
     }
 }
 
