@@ -101,6 +101,11 @@ pub enum Error {
     /// Deleting needs answers of receivers, and a protocol that waits for them.
     #[error("the protocol \"{0}\" with these settings cannot delete: leave out --delete")]
     CannotDelete(&'static str),
+    /// Late receivers of a stream need a protocol with a single sender that learns what was delivered.
+    #[error(
+        "the protocol \"{0}\" with these settings, or without catch-up sessions, serves no late receivers of a stream: leave out --history"
+    )]
+    NoHistory(&'static str),
     /// The protocol has no number over IP.
     #[error("the protocol \"{0}\" supports UDP only: xtp and xtp-datagram can be sent directly over IP")]
     NotOverIp(&'static str),
@@ -190,6 +195,7 @@ impl Error {
             | Error::MessageBytes { .. }
             | Error::NoRelays(_)
             | Error::CannotDelete(_)
+            | Error::NoHistory(_)
             | Error::NotOverIp(_)
             | Error::Attached(_)
             | Error::Config(_)

@@ -159,8 +159,8 @@ pub use end::End;
 pub use error::{Error, ErrorKind, LocalError, LocalErrorKind};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{
-    Arrived, Exclude, ExcludeError, Finish, Messages, Signature, SigningKey, SkipReason, Skipped, Symlinks,
-    Trust, VerifyingKey,
+    Arrived, Exclude, ExcludeError, Finish, History, MAX_HISTORY_BYTES, Messages, Signature, SigningKey,
+    SkipReason, Skipped, Symlinks, Trust, VerifyingKey,
 };
 pub use follow::{Follower, NetworkChange};
 pub use handle::{Blocking, Events, Handle};
@@ -169,12 +169,12 @@ pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_rea
 pub use limits::ATTACHED_MAX_LEN;
 pub use network::{Bound, DEFAULT_GROUP, DEFAULT_GROUP_V6, DEFAULT_UNICAST_RATE, Network};
 pub use receive::{
-    FileOptions, ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to,
-    receive_to_device,
+    FileOptions, ReceiveOptions, ReceiveRun, Receiving, STREAM_GOES_ON, ToReceive, receive, receive_messages,
+    receive_to, receive_to_device,
 };
 pub use report::{
     Deleted, HelpReport, HelperReport, JoinReport, Omissions, Outcome, Preview, PreviewedReceiver,
-    ReceiveReport, ReceiverReport, SendReport, SenderReport, SentCounts, UnservedReport,
+    ReceiveReport, ReceiverReport, SendReport, SenderReport, SentCounts, StreamPart, UnservedReport,
 };
 pub use send::{
     DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, GATHER_WAIT, OpenSend, SendOptions, SendRun, Sending, ToSend,

@@ -13,7 +13,7 @@ use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Demand, DoneJobs, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
+    Demand, DoneJobs, JobId, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
 };
 
 use crate::end::End;
@@ -290,6 +290,9 @@ impl ReceiveOptions {
         (config.origin.process, config.origin.place) = (Some(process), sink.place(process));
         config.origin.done = self.done.clone();
         let reached = sink.reached(!self.trust.keys.is_empty());
+        let job = reached.filter(|_| self.returning.is_some() && matches!(sink, Sink::Live(_)));
+        config.origin.continues =
+            job.map(|point| JobId(point.transfer)).filter(|job| *job != JobId::default());
         config.list = sink.list().filter(|_| !self.one_way);
         sink.permit_deleting(self.files.allow_delete);
         sink.accept_archives(self.files.allow_archive);
@@ -323,7 +326,7 @@ impl ReceiveOptions {
             participant,
             roll: RosterWatch::default(),
             events: Vec::new(),
-            goes_on: reached.is_some(),
+            goes_on: reached.is_some() && !is_live,
         })
     }
 }
@@ -413,13 +416,29 @@ impl<O: Observer> ReceiveRun<O> {
         let later = ReceiverFailure::Refused(RefuseReason::Later, String::new());
         let is_later = self.participant.phase == ReceiverPhase::Failed(later) || self.returning().is_some();
         let incoming = self.participant.driver.application();
+        if incoming.is_live() {
+            return self.returning().is_some();
+        }
         is_later && (incoming.can_repeat() || incoming.bytes() == 0)
+    }
+
+    /// Returns true if another session continues the live stream.
+    pub fn is_continued(&self) -> bool {
+        self.participant.driver.application().is_continued()
     }
 
     /// Reason why this session ended for it, if it was a member and may return in another session.
     pub fn returning(&self) -> Option<ReceiverFailure> {
         if let Some(reason) = self.participant.driver.application().damage() {
             return Some(ReceiverFailure::Damaged(reason.to_owned()));
+        }
+        let later = ReceiverFailure::Refused(RefuseReason::Later, String::new());
+        if self.participant.driver.application().is_live() {
+            // A stream that was interrupted is incomplete unless its sender goes on soon.
+            let is_left = self.participant.driver.machine().is_left_for_other_job();
+            let is_told = self.participant.phase == ReceiverPhase::Failed(later) && !is_left;
+            let goes_on = self.is_continued() || is_told;
+            return goes_on.then_some(ReceiverFailure::SenderSilent);
         }
         let got_on = self.participant.driver.application().bytes() > 0;
         let expelled = self.participant.phase == ReceiverPhase::Failed(ReceiverFailure::Expelled);
@@ -439,6 +458,9 @@ impl<O: Observer> ReceiveRun<O> {
 
     /// Result of the received data, or of the session if the data says none. Call once.
     pub fn take_outcome(&mut self) -> Result<(), Problem> {
+        if self.is_continued() {
+            return Err(Problem::Transfer(STREAM_GOES_ON.to_owned()));
+        }
         let incomplete = || match &self.participant.phase {
             ReceiverPhase::Failed(_) => self.participant.outcome().err(),
             _ => None,
@@ -451,9 +473,9 @@ impl<O: Observer> ReceiveRun<O> {
     /// Report with this outcome.
     pub fn report(&self, outcome: Result<(), String>) -> ReceiveReport {
         let (session, incoming) = (self.participant.driver.machine(), self.participant.driver.application());
-        let messages = match incoming.sink() {
-            Some(Sink::Live(live)) => live.messages(),
-            _ => 0,
+        let (messages, first, missed) = match incoming.sink() {
+            Some(Sink::Live(live)) => (live.messages(), live.first(), live.missed()),
+            _ => (0, 0, 0),
         };
         let senders = incoming.senders().map(|sender| SenderReport {
             name: sender.name.clone(),
@@ -473,6 +495,8 @@ impl<O: Observer> ReceiveRun<O> {
             deleted: incoming.deleted().map(|deleted| Deleted::new(deleted.count, &deleted.names)),
             time: Duration::from_secs_f64(incoming.seconds()),
             messages,
+            first,
+            missed,
             senders: senders.collect(),
             unstored: incoming.unstored().iter().map(|one| (path(&one.name), one.reason.clone())).collect(),
             losses: incoming.losses().cloned().collect(),
@@ -510,6 +534,8 @@ fn complete<O: Observer>(
     // A receiver that found no session has not failed, and one with a taken name tries again.
     let failed = participant.is_over() && session.association().is_some() && !participant.name_is_taken();
     let ended = incoming.has_succeeded().or(failed.then_some(false)).filter(|_| participant.is_over());
+    // A part of a stream is no transfer.
+    let ended = ended.filter(|_| !incoming.is_continued());
     publisher.completed(snapshot, (!incoming.is_live()).then(|| incoming.files().into()), ended);
 }
 
@@ -524,6 +550,8 @@ impl fmt::Debug for Place {
     }
 }
 
+/// Reason of a receiver that ended while its stream was interrupted.
+pub const STREAM_GOES_ON: &str = "the stream goes on without this receiver";
 /// Reason for declining a sender that wants to delete files.
 const NO_DELETING: &str = "this receiver lets no sender delete files (recv --allow-delete)";
 /// Reason for declining the sender of an archive.

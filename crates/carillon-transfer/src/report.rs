@@ -51,6 +51,8 @@ pub struct SendReport {
     pub silent: bool,
     /// Number of sessions, including catch-up sessions.
     pub sessions: u32,
+    /// Number of messages of a live stream, each counted once; `None` for files.
+    pub messages: Option<u64>,
     /// Receivers that could not say what they have, so that an update sent everything.
     pub unable: Vec<String>,
 }
@@ -101,7 +103,12 @@ impl SendReport {
             // The catch-up session had no receivers.
             return self;
         }
-        self.bytes = self.bytes.max(later.bytes);
+        self.bytes = match later.messages {
+            // Each session of a stream sends other messages, and some again.
+            Some(_) => self.bytes + later.bytes,
+            None => self.bytes.max(later.bytes),
+        };
+        self.messages = later.messages;
         self.time = self.time.max(offset + later.time);
         self.failure = later.failure;
         self.omitted.withdrawn.extend(later.omitted.withdrawn);
@@ -200,6 +207,8 @@ pub struct ReceiverReport {
     pub attached: Vec<u8>,
     /// Bytes that it has, as it reported.
     pub bytes: u64,
+    /// Part of a live stream that it gets, if late receivers are served.
+    pub stream: Option<StreamPart>,
     /// Files and bytes that it had before an update.
     pub had: Option<Presence>,
     /// Entries that it deletes when it has everything, if the update deletes and it has said so.
@@ -222,6 +231,19 @@ impl ReceiverReport {
         let time = self.time.filter(|time| !time.is_zero())?;
         Some(self.bytes as f64 * 8.0 / time.as_secs_f64())
     }
+}
+
+/// Part of a live stream that a receiver gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StreamPart {
+    /// Number of the first message sent to its present process, from 0; `None` if no message was sent since it joined.
+    pub first: Option<u64>,
+    /// Number of messages that were not sent to its present process: those before `first`, and those of the time in
+    /// which the sender had expelled it, unless the history had them.
+    pub missed: u64,
+    /// Number of earlier processes of the receiver, which was started again. They may have some of the missed messages.
+    pub restarts: u64,
 }
 
 /// Entries that an update deletes at a receiver.
@@ -390,6 +412,10 @@ pub struct ReceiveReport {
     pub time: Duration,
     /// Messages of live streams.
     pub messages: u64,
+    /// Number of the first message that this receiver could get of the last live stream: above 0 if it joined late.
+    pub first: u64,
+    /// Number of messages of the last live stream that it did not get, because it joined late or was expelled.
+    pub missed: u64,
     /// Results per sender.
     pub senders: Vec<SenderReport>,
     /// Entries that this receiver cannot store, each with a reason that follows the path; at most 10 000 per sender.

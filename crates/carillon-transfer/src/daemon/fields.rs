@@ -11,7 +11,7 @@ use super::connection::Connection;
 use super::settings::nanos;
 use crate::{
     HelperReport, JoinEvent, JoinReport, Omissions, Outcome, ReceiveEvent, ReceiveReport, ReceiverReport,
-    SendEvent, SendReport, SenderReport, SentCounts, UnservedReport,
+    SendEvent, SendReport, SenderReport, SentCounts, StreamPart, UnservedReport,
 };
 
 /// An event that the daemon forwards to a program, for its socket.
@@ -174,6 +174,10 @@ impl Report for SendReport {
             let list = list.with("sends", flag(one.sends)).with("bytes", one.bytes.to_string());
             let list = with_reason(list, "repairs", one.repairs.map(|repairs| repairs.to_string()));
             let list = with_reason(list, "loss", one.loss.map(|loss| loss.to_string()));
+            let first = one.stream.and_then(|part| part.first);
+            let list = with_reason(list, "first", first.map(|first| first.to_string()));
+            let list = with_reason(list, "missed", one.stream.map(|part| part.missed.to_string()));
+            let list = with_reason(list, "restarts", one.stream.map(|part| part.restarts.to_string()));
             connection.push(&Frame::Part(list.fields()));
         }
         for one in self.helpers {
@@ -198,7 +202,9 @@ impl Report for SendReport {
             .with("more_unserved", self.more_unserved.to_string())
             .with("more_missing", self.more_missing.to_string())
             .with("waits", flag(self.waits))
-            .with("silent", flag(self.silent));
+            .with("silent", flag(self.silent))
+            .with("sessions", self.sessions.to_string());
+        let rest = with_reason(rest, "messages", self.messages.map(|messages| messages.to_string()));
         connection.push(&Frame::Report(with_reason(rest, "failure", self.failure).fields()));
     }
 
@@ -210,6 +216,11 @@ impl Report for SendReport {
             sends: fields.number("sends") == Some(1),
             attached: fields.get("attached").unwrap_or_default().to_owned(),
             bytes: number(fields, "bytes"),
+            stream: fields.number("missed").map(|missed| StreamPart {
+                first: fields.number("first"),
+                missed,
+                restarts: number(fields, "restarts"),
+            }),
             had: None,
             deletes: None,
             repairs: fields.number("repairs"),
@@ -251,7 +262,8 @@ impl Report for SendReport {
             failure: optional(rest, "failure"),
             waits: rest.number("waits") == Some(1),
             silent: rest.number("silent") == Some(1),
-            sessions: 1,
+            sessions: rest.number("sessions").and_then(|sessions| sessions.try_into().ok()).unwrap_or(1),
+            messages: rest.number("messages"),
         }
     }
 }
@@ -300,6 +312,8 @@ impl Report for ReceiveReport {
             .with("bytes", self.bytes.to_string())
             .with("time", nanos(self.time))
             .with("messages", self.messages.to_string())
+            .with("first", self.first.to_string())
+            .with("missed", self.missed.to_string())
             .with("repairs", self.repairs.to_string())
             .with("datagrams_received", self.datagrams_received.to_string());
         let rest = with_reason(rest, "sender", self.sender);
@@ -329,6 +343,8 @@ impl Report for ReceiveReport {
             deleted: None,
             time: time(rest, "time"),
             messages: number(rest, "messages"),
+            first: number(rest, "first"),
+            missed: number(rest, "missed"),
             senders: parts.of("sender", sender),
             unstored: Vec::new(),
             losses: Vec::new(),

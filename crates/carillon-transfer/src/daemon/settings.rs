@@ -32,8 +32,9 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         // The daemon draws its own random numbers.
         monitor: _,
         slow,
-        // Streamed messages cannot be sent again in a catch-up session.
+        // A stream has as many sessions as its late receivers need.
         rounds: _,
+        history,
         job_name: _,
         update: _,
     } = &socket.what.options;
@@ -66,6 +67,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     optional("rate", rate.map(|rate| rate.bps().to_string()));
     optional("datagram", datagram.map(|bytes| bytes.to_string()));
     optional("slow", Some(slow.name().to_owned()));
+    optional("history", history.map(|history| history.to_string()));
     optional("hops", Some(socket.what.hops.to_string()));
     if !socket.what.attached.is_empty() {
         list.push("attached", &socket.what.attached);
@@ -122,7 +124,7 @@ fn gathering(gather: &Gather) -> Vec<(&'static str, String)> {
         Gather::Silent(time) => vec![("silent", nanos(*time))],
         // Messages cannot be sent again, so their session never starts sooner.
         Gather::Settle(time) | Gather::Quiet(time) => vec![("settle", nanos(*time))],
-        // Only senders of files use these settings.
+        // Only later sessions use these settings.
         Gather::Again { .. } => Vec::new(),
     }
 }
@@ -207,6 +209,7 @@ pub(crate) fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> 
         "min_rate" => options.min_rate = BitRate::new(text.parse().ok()?),
         "rate" => options.rate = Some(BitRate::new(text.parse().ok()?)?),
         "slow" => options.slow = text.parse().ok()?,
+        "history" => options.history = Some(text.parse().ok()?),
         "datagram" => options.datagram = Some(text.parse().ok()?),
         "hops" => socket.what.hops = text.parse().ok()?,
         _ => return None,
@@ -242,6 +245,7 @@ mod tests {
             wait: Some(Duration::from_secs(4)),
             all_or_nothing: true,
             datagram: Some(9000),
+            history: Some(crate::files::History::Time(Duration::from_millis(1500))),
             ..SendOptions::default()
         };
         options.settings.push(("window".to_owned(), "a=b".to_owned()));

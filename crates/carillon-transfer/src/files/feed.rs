@@ -7,8 +7,10 @@ use std::time::Instant;
 
 use carillon_core::Bytes;
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, stream_records};
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record, ResumePoint, TransferId, stream_records};
 
+use super::message_history::{History, MessageHistory};
+use super::message_numbers::{BEGINS, CONTINUES};
 use super::worker_queue::Found;
 use crate::shared::Shared;
 
@@ -45,6 +47,8 @@ struct State {
     /// Number of messages given to the protocol, and released by it.
     given: u64,
     done: u64,
+    /// Messages that a later session may need; none if no late receivers are served.
+    history: Option<MessageHistory>,
 }
 
 impl Feed {
@@ -66,8 +70,56 @@ impl Feed {
                 waker: Waker::default(),
                 given: 0,
                 done: 0,
+                history: None,
             }),
         }
+    }
+
+    /// Keeps messages for late receivers (called by the loop, before the first message).
+    pub(crate) fn keep(&self, history: History) {
+        self.gate.change(|state| {
+            state.history.get_or_insert_with(|| MessageHistory::new(history));
+            ((), false)
+        });
+    }
+
+    /// Ends the present session of the stream `job` at a message boundary (called by the loop). What was added before
+    /// is delivered in it; later messages wait for the next session. Returns the number of the first of them, or
+    /// `None` if the stream has ended or keeps no history.
+    pub(crate) fn pause(&self, job: TransferId) -> Option<u64> {
+        self.gate.change(|state| {
+            let is_over = state.ended || state.closed || state.is_paused() || state.max_payload.is_none();
+            if is_over || state.history.is_none() {
+                return (None, false);
+            }
+            let next = state.messages;
+            state.push(&Record::Resume(ResumePoint { transfer: job, entry: CONTINUES, offset: next }), 0);
+            state.pack();
+            // The loop takes what is queued now.
+            state.history.iter_mut().for_each(MessageHistory::pause);
+            state.bytes = 0;
+            (Some(next), true)
+        })
+    }
+
+    /// Keeps further messages for the next session (called by the loop, when a session has ended early). What was
+    /// queued counts as sent.
+    pub(crate) fn suspend(&self) {
+        self.gate.change(|state| {
+            if !state.is_paused() {
+                state.ready.clear();
+                state.packer.take();
+                (state.packed, state.bytes) = (0, 0);
+                state.history.iter_mut().for_each(MessageHistory::pause);
+            }
+            ((), true)
+        });
+    }
+
+    /// Begins a later session of the stream `job` with this message, or with the oldest that is kept (called by the
+    /// loop). Returns its number.
+    pub(crate) fn resume(&self, job: TransferId, from: u64, max_payload: usize, waker: Waker) -> u64 {
+        self.gate.change(|state| (state.resume(job, from, max_payload, waker), true))
     }
 
     /// Sets the protocol's message size and the waker (called by the loop).
@@ -97,13 +149,16 @@ impl Feed {
             }
             state.pack();
             if state.ready.is_empty() {
-                state.waits = !state.ended;
-                return (Ok(if state.ended { Found::End } else { Found::NotYet }), false);
+                let is_over = state.ended || state.is_paused();
+                state.waits = !is_over;
+                return (Ok(if is_over { Found::End } else { Found::NotYet }), false);
             }
             state.given += state.ready.len() as u64;
             let had_room = state.has_room();
             into.append(&mut state.ready);
-            state.bytes = 0;
+            if !state.is_paused() {
+                state.bytes = 0;
+            }
             (Ok(Found::Some), !had_room)
         })
     }
@@ -149,7 +204,8 @@ impl Feed {
     /// Marks the end of the stream.
     pub fn end(&self) {
         let waker = self.gate.change(|state| {
-            if !std::mem::replace(&mut state.ended, true) && !state.closed {
+            // Between two sessions the record waits for the next one.
+            if !std::mem::replace(&mut state.ended, true) && !state.closed && !state.is_paused() {
                 let messages = state.messages;
                 state.push(&Record::EndOfStream { messages }, 0);
             }
@@ -196,6 +252,11 @@ impl Default for Feed {
 }
 
 impl State {
+    /// Returns true between two sessions: messages wait in the history.
+    fn is_paused(&self) -> bool {
+        self.history.as_ref().is_some_and(MessageHistory::is_paused)
+    }
+
     fn has_room(&self) -> bool {
         self.bytes < MAX_QUEUED_BYTES && self.ready.len() < MAX_QUEUED_MESSAGES
     }
@@ -206,6 +267,22 @@ impl State {
             return Some(Err(Closed));
         }
         let max = self.max_payload.filter(|_| self.has_room())?;
+        if let Some(history) = &mut self.history {
+            history.add(message);
+        }
+        if self.is_paused() {
+            self.messages += 1;
+            self.bytes += message.len() + MESSAGE_HEADER_LEN;
+            return Some(Ok(None));
+        }
+        self.pack_message(message, max);
+        self.messages += 1;
+        self.bytes += message.len() + MESSAGE_HEADER_LEN;
+        Some(Ok(std::mem::take(&mut self.waits).then(|| self.waker.clone())))
+    }
+
+    /// Packs the next message.
+    fn pack_message(&mut self, message: &[u8], max: usize) {
         let mut before = 0;
         for record in stream_records(self.messages, message, max) {
             let (Record::Message { bytes, .. } | Record::Piece { bytes, .. }) = record else { continue };
@@ -213,9 +290,31 @@ impl State {
             self.push(&record, bytes.len());
         }
         debug_assert_eq!(before, message.len());
-        self.messages += 1;
-        self.bytes += message.len() + MESSAGE_HEADER_LEN;
-        Some(Ok(std::mem::take(&mut self.waits).then(|| self.waker.clone())))
+    }
+
+    fn resume(&mut self, job: TransferId, from: u64, max_payload: usize, waker: Waker) -> u64 {
+        self.ready.clear();
+        self.packer = Packer::new(max_payload);
+        (self.packed, self.bytes, self.given, self.done) = (0, 0, 0, 0);
+        (self.max_payload, self.waker, self.waits) = (Some(max_payload), waker, false);
+        let messages = self.messages;
+        let mut history = self.history.take();
+        history.iter_mut().for_each(MessageHistory::discard);
+        let oldest = history.as_ref().map_or(messages, |history| history.first(messages));
+        let first = from.clamp(oldest, messages);
+        self.push(&Record::Resume(ResumePoint { transfer: job, entry: BEGINS, offset: first }), 0);
+        // `pack_message` numbers a message by the count before it.
+        self.messages = first;
+        for message in history.iter().flat_map(|history| history.since(first, messages)) {
+            self.pack_message(message, max_payload);
+            self.messages += 1;
+        }
+        self.history = history;
+        self.history.iter_mut().for_each(MessageHistory::resume);
+        if self.ended {
+            self.push(&Record::EndOfStream { messages }, 0);
+        }
+        first
     }
 
     fn push(&mut self, record: &Record<'_>, bytes: usize) {
@@ -234,7 +333,8 @@ impl State {
     }
 
     fn is_settled(&self) -> bool {
-        self.ready.is_empty() && self.packer.is_empty() && self.done >= self.given
+        let waits = self.history.as_ref().is_some_and(MessageHistory::has_unsent);
+        self.ready.is_empty() && self.packer.is_empty() && self.done >= self.given && !waits
     }
 
     fn settled(&mut self) -> Option<Result<(), Closed>> {
@@ -350,5 +450,87 @@ mod tests {
         taken(&feed);
         feed.close();
         assert_eq!(feed.settle(Instant::now()), Err(Closed));
+    }
+
+    const JOB: TransferId = [7; 16];
+
+    /// Texts and numbers of the records, one each.
+    fn told(messages: &[Bytes]) -> Vec<String> {
+        let all = messages.iter().flat_map(|message| records(message));
+        all.map(|record| match record {
+            Ok(Record::Message { number, bytes }) => format!("{number} {}", String::from_utf8_lossy(bytes)),
+            Ok(Record::Resume(ResumePoint { transfer: JOB, entry, offset })) => {
+                format!("resume {entry} {offset}")
+            }
+            Ok(Record::EndOfStream { messages }) => format!("end {messages}"),
+            other => panic!("{other:?}"),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn paused_feed_keeps_its_messages_for_the_next_session() {
+        for (history, from, first) in [
+            (History::EMPTY, 0, 2),
+            (History::Bytes(1 << 20), 0, 0),
+            (History::Bytes(1 << 20), 1, 1),
+            (History::Bytes(1 << 20), u64::MAX, 3),
+        ] {
+            let feed = Feed::new();
+            feed.keep(history);
+            feed.open(100, Waker::default());
+            feed.put(b"a").and_then(|()| feed.put(b"b")).expect("it is open");
+            assert_eq!(feed.pause(JOB), Some(2));
+            assert_eq!(feed.pause(JOB), None, "it is paused");
+            let (found, ready) = taken(&feed);
+            assert_eq!((found, told(&ready)), (Found::Some, strings(&["0 a", "1 b", "resume 1 2"])));
+            feed.put(b"c").expect("it waits");
+            assert_eq!(taken(&feed).0, Found::End);
+            (0..2).for_each(|_| feed.done());
+            assert!(!feed.settle(Instant::now()).expect("it is open"), "a message waits");
+            assert_eq!(feed.resume(JOB, from, 100, Waker::default()), first);
+            feed.put(b"d").expect("it is open");
+            feed.end();
+            let all = ["0 a", "1 b", "2 c", "3 d", "end 4"];
+            let mut expected = vec![format!("resume 0 {first}")];
+            expected.extend(strings(&all[first as usize..]));
+            assert_eq!(told(&taken(&feed).1), expected, "{history:?} from {from}");
+            assert_eq!(taken(&feed).0, Found::End);
+            assert_eq!(feed.pause(JOB), None, "it has ended");
+        }
+    }
+
+    #[test]
+    fn paused_feed_tells_its_end_to_the_next_session() {
+        let feed = Feed::new();
+        feed.keep(History::EMPTY);
+        feed.open(100, Waker::default());
+        feed.put(b"a").expect("it is open");
+        assert_eq!(feed.pause(JOB), Some(1));
+        feed.end();
+        assert_eq!(told(&taken(&feed).1), strings(&["0 a", "resume 1 1"]));
+        assert_eq!(feed.resume(JOB, 0, 100, Waker::default()), 1);
+        assert_eq!(told(&taken(&feed).1), strings(&["resume 0 1", "end 1"]));
+    }
+
+    #[test]
+    fn paused_feed_holds_the_program_back_when_it_is_full() {
+        let feed = Feed::new();
+        feed.keep(History::EMPTY);
+        feed.open(100, Waker::default());
+        assert_eq!(feed.pause(JOB), Some(0));
+        let message = [0; 1000];
+        let mut put = 0;
+        while feed.try_put(&message).expect("it is open") {
+            put += 1;
+        }
+        assert!((1000..1100).contains(&put), "{put}");
+        feed.resume(JOB, 0, 2000, Waker::default());
+        assert_eq!(taken(&feed).0, Found::Some);
+        assert!(feed.try_put(&message).expect("it is open"));
+    }
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(ToString::to_string).collect()
     }
 }

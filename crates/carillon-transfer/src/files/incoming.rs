@@ -224,6 +224,12 @@ impl Incoming {
         self.result.as_ref().map(Result::is_ok)
     }
 
+    /// Returns true if everything of this session arrived, and another one continues the live stream.
+    pub fn is_continued(&self) -> bool {
+        let mut senders = self.senders.values();
+        senders.next().is_some_and(|sender| sender.is_continued) && senders.next().is_none()
+    }
+
     /// Reason of a failure by damaged data only: the rest is kept, and another session may complete it.
     pub fn damage(&self) -> Option<&str> {
         match &self.result {
@@ -254,7 +260,9 @@ impl Incoming {
     pub fn kept(&mut self) -> Option<u64> {
         let bytes = self.bytes();
         match &mut self.place {
-            Place::Here(sink) if bytes > 0 => sink.reached(!self.trust.keys.is_empty()).map(|_| bytes),
+            Place::Here(sink @ Sink::Files(_)) if bytes > 0 => {
+                sink.reached(!self.trust.keys.is_empty()).map(|_| bytes)
+            }
             _ => None,
         }
     }
@@ -353,7 +361,7 @@ impl Incoming {
                 let binding = Binding { group: self.group, job: session.job().unwrap_or_default().0 };
                 let checks = Checks::new(self.trust.clone(), binding)?;
                 let finish = self.finish.clone().map(|finish| (finish, binding.job));
-                let taker = Taker::new(sink, checks).finishing(finish);
+                let taker = Taker::new(sink, checks).of_job(binding.job).finishing(finish);
                 Disk::start(taker, self.waker.clone()).context("cannot start a thread for received data")?
             }
             Place::Lost => return Err(stated!("the writer of the received data has ended")),
@@ -474,6 +482,7 @@ impl Application<ReceiverSession> for Incoming {
         match &result {
             Err(Problem::Damaged(reason)) => session.report_damaged(now, self.bytes(), reason.clone()),
             Err(problem) => session.report(now, self.bytes(), Err(problem.to_string())),
+            Ok(()) if self.is_continued() => session.report_part(now, self.bytes()),
             Ok(()) => session.report(now, self.bytes(), Ok(())),
         }
         self.result = Some(result);

@@ -6,6 +6,9 @@ use std::io;
 
 use crate::error::LocalError;
 use carillon_net::Waker;
+use carillon_wire::file::{ResumePoint, TransferId};
+
+use super::message_numbers::{BEGINS, MessageNumbers};
 
 /// A consumer of live-stream messages.
 pub trait Messages: Send {
@@ -68,6 +71,8 @@ pub struct Live {
     hasher: Box<blake3::Hasher>,
     /// Digests of the messages of each sender.
     senders: BTreeMap<String, blake3::Hasher>,
+    /// Last stream of a single sender: its job, and the numbers of the received messages.
+    last: Option<(TransferId, MessageNumbers)>,
 }
 
 impl Live {
@@ -86,7 +91,36 @@ impl Live {
             digests: false,
             hasher: Box::default(),
             senders: BTreeMap::new(),
+            last: None,
         }
+    }
+
+    /// Point that the last stream has reached; zeros before the first.
+    pub(super) fn reached(&self) -> ResumePoint {
+        let (transfer, offset) =
+            self.last.as_ref().map_or_else(Default::default, |(job, numbers)| (*job, numbers.next()));
+        ResumePoint { transfer, entry: BEGINS, offset }
+    }
+
+    /// Takes the numbers of the messages that earlier sessions of this job have delivered.
+    pub(super) fn take_numbers(&mut self, job: TransferId) -> Option<MessageNumbers> {
+        self.last.take().filter(|(last, _)| *last == job).map(|(_, numbers)| numbers)
+    }
+
+    /// Keeps the numbers of the received messages of this job for a later session.
+    pub(super) fn keep_numbers(&mut self, job: TransferId, numbers: MessageNumbers) {
+        self.last = Some((job, numbers));
+    }
+
+    /// Number of the first message that the sessions of the last stream delivered, or could have; zero if it was
+    /// received from the start.
+    pub fn first(&self) -> u64 {
+        self.last.as_ref().map_or(0, |(_, numbers)| numbers.first())
+    }
+
+    /// Number of messages of the last stream, up to its last received one, that no session delivered.
+    pub fn missed(&self) -> u64 {
+        self.last.as_ref().map_or(0, |(_, numbers)| numbers.missed())
     }
 
     /// Delivers the next message.
@@ -136,7 +170,7 @@ impl Live {
         self.to.has_room(waker)
     }
 
-    /// Resets count and digests.
+    /// Resets count and digests. The position in an unfinished stream stays.
     pub fn again(self) -> Self {
         Live { messages: 0, in_order: true, hasher: Box::default(), senders: BTreeMap::new(), ..self }
     }

@@ -14,9 +14,15 @@ pub(super) struct MessageNumbers {
     ahead: SeqSet,
     /// Greatest number seen, plus one.
     seen: u64,
-    /// Total number of messages, once known.
+    /// Total number of messages up to the end of this session, once known.
     total: Option<u64>,
     pieces: Pieces,
+    /// True in a later session of the stream, which may repeat messages.
+    repeats: bool,
+    /// Number of the first message that a session could deliver.
+    first: u64,
+    /// Number of messages that no session delivers.
+    missed: u64,
 }
 
 impl MessageNumbers {
@@ -29,7 +35,50 @@ impl MessageNumbers {
             seen: 0,
             total: None,
             pieces: Pieces::default(),
+            repeats: false,
+            first: 0,
+            missed: 0,
         }
+    }
+
+    /// Prepares for a later session of the stream, with this order of delivery.
+    pub fn resumed(self, order: Order) -> Self {
+        let as_they_come = order == Order::Arrival;
+        MessageNumbers { as_they_come, total: None, pieces: Pieces::default(), repeats: true, ..self }
+    }
+
+    /// Records that a session begins with this message: earlier ones that were not received are missed.
+    pub fn begin_with(&mut self, number: u64) {
+        if number <= self.next {
+            return;
+        }
+        if self.next == 0 && self.ahead.missing(0..number).next() == Some(0..number) {
+            self.first = number;
+        }
+        let missing = self.ahead.missing(self.next..number);
+        self.missed += missing.map(|run| run.end - run.start).sum::<u64>();
+        self.next = self.ahead.first_missing(number);
+        self.ahead.remove_below(self.next);
+    }
+
+    /// Returns true if a later session repeats this message.
+    pub fn is_repeated(&self, number: u64) -> bool {
+        self.repeats && (number < self.next || self.ahead.contains(number))
+    }
+
+    /// Smallest number that was not received.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Number of the first message that a session could deliver.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Number of messages that no session delivers.
+    pub fn missed(&self) -> u64 {
+        self.missed
     }
 
     /// Returns true if messages are delivered as they arrive.
@@ -128,6 +177,10 @@ impl MessageNumbers {
     }
 }
 
+/// `entry` of a RESUME with the number of the first message of a session.
+pub const BEGINS: u32 = 0;
+/// `entry` of a RESUME with the number of the first message of the session that continues the stream.
+pub const CONTINUES: u32 = 1;
 /// Maximum number of listed gaps.
 const MAX_LISTED_GAPS: usize = 8;
 /// Maximum number of gaps: more than the packets that any protocol has in flight.
@@ -160,5 +213,40 @@ mod tests {
                 .expect("half is missing")
                 .ends_with("missing: 1, 3, 5, 7, 9, 11, 13, 15 and others")
         );
+    }
+
+    #[test]
+    fn further_session_repeats_messages_and_leaves_others_out() {
+        let mut numbers = MessageNumbers::new(Order::Source);
+        for number in 0..3 {
+            numbers.take(number).expect("it is new");
+        }
+        // The receiver was expelled, and messages 3 and 4 are gone.
+        let mut numbers = numbers.resumed(Order::Source);
+        numbers.begin_with(1);
+        assert!(numbers.is_repeated(1) && numbers.is_repeated(2) && !numbers.is_repeated(3));
+        numbers.begin_with(5);
+        assert_eq!((numbers.first(), numbers.missed(), numbers.next()), (0, 2, 5));
+        assert_eq!((numbers.take(5), numbers.end(6)), (Ok(()), Ok(true)));
+        // A late receiver.
+        let mut late = MessageNumbers::new(Order::Source);
+        late.begin_with(4);
+        assert_eq!((late.first(), late.missed()), (4, 4));
+        assert!(!late.is_repeated(3), "its first session repeats nothing");
+        assert!(late.take(3).is_err() && late.take(4).is_ok());
+    }
+
+    #[test]
+    fn first_message_of_a_session_may_be_told_after_others() {
+        let mut late = MessageNumbers::new(Order::Arrival);
+        for number in [7, 5] {
+            late.take(number).expect("it is new");
+        }
+        late.begin_with(5);
+        assert_eq!((late.first(), late.missed(), late.next()), (5, 5, 6));
+        let mut numbers = late.resumed(Order::Arrival);
+        assert!(numbers.is_repeated(7) && !numbers.is_repeated(6));
+        numbers.begin_with(9);
+        assert_eq!((numbers.first(), numbers.missed(), numbers.next()), (5, 7, 9));
     }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use carillon_core::{Application, AssociationId, Bytes, NodeId, OfferError, Sender, Time};
 use carillon_net::Waker;
-use carillon_wire::file::{ListFlags, MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN};
+use carillon_wire::file::{
+    ListFlags, MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN, TransferId,
+};
 
 use carillon_proto::session::{ListId, SenderPhase, SenderSession};
 use carillon_wire::deletions::Deletions;
@@ -17,6 +19,7 @@ use carillon_wire::holdings::Holding;
 use super::Manifest;
 use super::feed::Feed;
 use super::manifest::Kind;
+use super::message_history::History;
 use super::reader::{ReadAhead, Start, header_len};
 use super::signing::Binding;
 use super::update::{Announcement, Asking, Presence, Update};
@@ -71,13 +74,24 @@ enum Source {
     /// Before the start; the first message is ready.
     Waiting,
     Files(ReadAhead),
-    /// A live stream, with its queue once opened.
-    Live(Option<Taken>),
+    /// A live stream.
+    Live(LiveSource),
+}
+
+/// A live stream.
+#[derive(Debug, Default)]
+struct LiveSource {
+    /// Its queue, once opened.
+    feed: Option<Taken>,
+    /// Messages that are kept for late receivers.
+    history: Option<History>,
+    /// Number of the first message of this session; `None` before the start of a session that continues a stream.
+    begins_with: Option<u64>,
 }
 
 /// Consumer side of a feed; dropping it closes the feed for its producers.
 #[derive(Debug)]
-struct Taken(Arc<Feed>);
+pub struct Taken(Arc<Feed>);
 
 impl Drop for Taken {
     fn drop(&mut self) {
@@ -96,7 +110,79 @@ impl Outgoing {
     /// Sends a live stream: messages of a program, or lines of the standard input, as soon as they are available.
     /// Longer lines are cut.
     pub fn stream(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
-        Outgoing::with(manifest, max_payload, waker, Source::Live(None), VecDeque::new())
+        let source = Source::Live(LiveSource { begins_with: Some(0), ..LiveSource::default() });
+        Outgoing::with(manifest, max_payload, waker, source, VecDeque::new())
+    }
+
+    /// Continues the live stream of an earlier session of the job.
+    pub fn continued(
+        manifest: Arc<Manifest>,
+        max_payload: usize,
+        waker: Waker,
+        stream: Taken,
+    ) -> Result<Self, LocalError> {
+        let source = Source::Live(LiveSource { feed: Some(stream), ..LiveSource::default() });
+        Outgoing::with(manifest, max_payload, waker, source, VecDeque::new())
+    }
+
+    /// Keeps messages of a stream for late receivers.
+    #[must_use]
+    pub fn keeping(mut self, history: Option<History>) -> Self {
+        if let Source::Live(live) = &mut self.source {
+            live.history = history;
+        }
+        self
+    }
+
+    /// Ends the session of a stream at a message boundary, so that another session can continue it. Returns false if
+    /// that is not possible, or if the stream has ended.
+    pub fn pause(&mut self) -> bool {
+        match &self.source {
+            Source::Live(LiveSource { feed: Some(Taken(feed)), begins_with: Some(_), .. }) => {
+                feed.pause(self.binding.job).is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the live stream for a session that continues it.
+    pub fn into_stream(mut self) -> Option<Taken> {
+        match std::mem::replace(&mut self.source, Source::Waiting) {
+            Source::Live(live) => live.feed.inspect(|Taken(feed)| feed.suspend()),
+            Source::Waiting | Source::Files(_) => None,
+        }
+    }
+
+    /// Number of the first message of this session; `None` before it is known, and for files.
+    pub fn begins_with(&self) -> Option<u64> {
+        match &self.source {
+            Source::Live(live) => live.begins_with,
+            Source::Waiting | Source::Files(_) => None,
+        }
+    }
+
+    /// Number of messages of the live stream so far.
+    pub fn messages(&self) -> Option<u64> {
+        match &self.source {
+            Source::Live(live) => Some(live.feed.as_ref().map_or(0, |Taken(feed)| feed.messages())),
+            Source::Waiting | Source::Files(_) => None,
+        }
+    }
+
+    /// Returns true before the start of a session that continues a stream.
+    fn resumes(&self) -> bool {
+        matches!(&self.source, Source::Live(LiveSource { begins_with: None, .. }))
+    }
+
+    /// Continues a stream from the first message that a member is missing and that is kept.
+    fn resume(&mut self, session: &SenderSession) {
+        let job = self.binding.job;
+        let Source::Live(live) = &mut self.source else { return };
+        let Some(Taken(feed)) = &live.feed else { return };
+        let receivers = session.members().iter().filter(|member| member.part.receives());
+        let from = receivers.map(|member| stream_position(&member.attached, job).unwrap_or(0)).min();
+        let first = feed.resume(job, from.unwrap_or(u64::MAX), self.max_payload, self.waker.clone());
+        live.begins_with = Some(first);
     }
 
     fn with(
@@ -312,11 +398,14 @@ impl Outgoing {
                 }
             }
             // Lines were cut when they were read.
-            Source::Live(None) if !self.is_known && !self.manifest.is_fed() => Ok(Found::NotYet),
-            Source::Live(feed) => {
+            Source::Live(live) if live.feed.is_none() && !self.is_known && !self.manifest.is_fed() => {
+                Ok(Found::NotYet)
+            }
+            Source::Live(LiveSource { feed, history, .. }) => {
                 let feed = feed.get_or_insert_with(|| {
                     let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
                     let feed = self.manifest.live(piece);
+                    history.iter().copied().for_each(|history| feed.keep(history));
                     feed.open(self.max_payload, self.waker.clone());
                     Taken(feed)
                 });
@@ -402,13 +491,18 @@ impl Application<SenderSession> for Outgoing {
         }
         if !self.is_known && session.phase() == SenderPhase::Running {
             (self.is_known, self.max_payload) = (true, session.max_payload() as usize);
-            if let Source::Live(Some(Taken(feed))) = &self.source {
+            if let Source::Live(LiveSource { feed: Some(Taken(feed)), begins_with: Some(_), .. }) =
+                &self.source
+            {
                 feed.grow(self.max_payload);
             }
         }
+        if self.resumes() && session.phase() == SenderPhase::Running {
+            self.resume(session);
+        }
         self.repairs = session.repairs();
         // A preview sends nothing to receivers that take everything.
-        let called = !self.is_previewed() && self.serve(now, session);
+        let called = !self.is_previewed() && !self.resumes() && self.serve(now, session);
         self.collect(now, session);
         session.note_unsent(self.unsent);
         called
@@ -417,6 +511,12 @@ impl Application<SenderSession> for Outgoing {
     fn poll_timeout(&self) -> Option<Time> {
         self.asking.as_ref().and_then(Asking::until)
     }
+}
+
+/// Number of the next message of the stream `job` that a receiver with this attachment is missing; `None` if it has no
+/// message of it.
+pub fn stream_position(attached: &[u8], job: TransferId) -> Option<u64> {
+    detached(attached).0.filter(|point| point.transfer == job).map(|point| point.offset)
 }
 
 /// Minimum message size for the names of these entries.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
+use carillon_wire::file::TransferId;
 
 use super::archive::Loss;
 use super::arriving::{Completed, Unstored};
@@ -62,6 +63,8 @@ pub struct State {
     pub is_short: bool,
     /// True if data was damaged and the verified part is kept for another attempt.
     pub is_damaged: bool,
+    /// True if another session continues its live stream.
+    pub is_continued: bool,
     /// Result, once it has ended.
     pub result: Option<Result<(), String>>,
     /// Verified signature, if signatures are required.
@@ -76,11 +79,18 @@ pub struct Taker {
     intakes: BTreeMap<NodeId, Intake>,
     /// Function to call at the end, and the job.
     finish: Option<(Finish, [u8; 16])>,
+    /// Job of the session.
+    job: TransferId,
 }
 
 impl Taker {
     pub(super) fn new(sink: Sink, checks: Checks) -> Self {
-        Taker { sink, checks, intakes: BTreeMap::new(), finish: None }
+        Taker { sink, checks, intakes: BTreeMap::new(), finish: None, job: TransferId::default() }
+    }
+
+    /// Sets the job of the session.
+    pub(super) fn of_job(self, job: TransferId) -> Self {
+        Taker { job, ..self }
     }
 
     /// Calls a function when a transfer of this job has arrived.
@@ -89,8 +99,11 @@ impl Taker {
     }
 
     pub(super) fn act(&mut self, node: NodeId, job: Job) -> Result<(), LocalError> {
-        if let Job::Begin(intake) = job {
+        if let Job::Begin(mut intake) = job {
             self.checks.begin(node);
+            if let Sink::Live(live) = &mut self.sink {
+                intake.resume_stream(self.job, live.take_numbers(self.job));
+            }
             self.intakes.insert(node, intake.collecting(self.finish.is_some()));
             return Ok(());
         }
@@ -139,6 +152,7 @@ impl Taker {
             files: intake.files(),
             is_short: intake.is_short(),
             is_damaged: intake.is_damaged(),
+            is_continued: intake.is_continued(),
             result: intake.result().cloned(),
             signature: self.checks.signature(node),
         };
@@ -173,7 +187,13 @@ impl Taker {
         }
     }
 
-    pub(super) fn into_sink(self) -> Sink {
+    pub(super) fn into_sink(mut self) -> Sink {
+        // Streams of several senders cannot be resumed.
+        if let (Sink::Live(live), 1) = (&mut self.sink, self.intakes.len())
+            && let Some((_, intake)) = self.intakes.pop_first()
+        {
+            live.keep_numbers(self.job, intake.into_numbers());
+        }
         self.sink
     }
 }

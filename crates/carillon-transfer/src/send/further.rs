@@ -6,7 +6,7 @@ use std::time::Instant;
 use carillon_core::{Duration, Observer, Time};
 use carillon_proto::session::{SenderPhase, Slow};
 
-use super::open::JobSession;
+use super::open::{Content, JobSession};
 use super::run::{Earlier, Next, SendRun};
 use crate::run_loop::Run as _;
 use crate::{Error, SendReport};
@@ -16,7 +16,8 @@ impl<O: Observer> SendRun<O> {
     /// receivers.
     pub fn is_wanted(&self) -> bool {
         let goes = self.next.options.has_lanes() && self.error.is_none() && !self.quits;
-        goes && self.is_over() && (!self.wanting().is_empty() || !self.missed().is_empty())
+        let is_due = !self.wanting().is_empty() || !self.missed().is_empty() || self.series.is_interrupted();
+        goes && self.is_over() && is_due
     }
 
     /// Names of the receivers that wait for a catch-up session.
@@ -56,20 +57,25 @@ impl<O: Observer> SendRun<O> {
 
     /// Opens a catch-up session for receivers that came late, were set aside, or were expelled and sent packets
     /// since.
-    pub fn again(self) -> Result<SendRun<O>, Error> {
+    pub fn again(mut self) -> Result<SendRun<O>, Error> {
         let since = self.earlier.as_ref().and_then(|earlier| earlier.since).or(self.since);
-        let report = self.report();
+        let mut report = self.report();
+        self.mark_interrupted(&mut report);
         let missed = self.missed_members();
         // Waiting receivers get two timeouts to join, the others their remaining time.
         let least = if self.wanting().is_empty() { Duration::ZERO } else { 2 * self.next.options.timeout };
         let within = missed.values().map(|missed| missed.left).max().unwrap_or_default().max(least);
         // It starts when all waiting receivers have joined; if none is waiting, when all that may return have.
-        let awaited = match self.wanting().is_empty() {
+        let mut awaited: BTreeSet<String> = match self.wanting().is_empty() {
             true => missed.keys().cloned().collect(),
             false => self.wanting().clone(),
         };
+        // Members of an interrupted stream come back.
+        awaited.extend(self.interrupted_members());
+        let within = if self.series.is_interrupted() { 2 * self.next.options.timeout } else { within };
+        let series = self.next_series();
         let wanting = self.wanting().len();
-        let counts = !self.driver.machine().wants_only_aside();
+        let counts = !self.driver.machine().wants_only_aside() && !self.series.is_interrupted();
         let now = Instant::now();
         let missed =
             missed.into_iter().map(|(name, missed)| (name, (now + missed.left, missed.is_aside))).collect();
@@ -82,8 +88,11 @@ impl<O: Observer> SendRun<O> {
             further.datagram = Some(u32::from(shorter.datagram) + endpoint.seal_bytes() as u32);
         }
         let session = JobSession { job, former: session.earlier() };
-        let opened = further.open_on(&name, session, endpoint, seeds, outgoing.manifest().clone(), false)?;
+        let manifest = outgoing.manifest().clone();
+        let content = outgoing.into_stream().map_or(Content::Files, Content::Continued);
+        let opened = further.open_on(&name, session, endpoint, seeds, manifest, content)?;
         let mut run = opened.with(tally.inner);
+        run.series = series;
         run.earlier = Some(Earlier { report, since, missed, wanting });
         Ok(run)
     }
@@ -98,6 +107,7 @@ impl<O: Observer> SendRun<O> {
         };
         let mut report = earlier.clone().followed_by(report, offset);
         let (now, whole) = (self.driver.now(), since.map_or(Duration::ZERO, |since| since.elapsed()));
+        self.note_absent(&mut report);
         for (name, at) in self.driver.machine().reported_since() {
             report.verify(name, whole.saturating_sub(now.since(at)));
         }

@@ -1,9 +1,11 @@
 //! The sending end of a transfer, which organises the session.
 
 mod further;
+mod late;
 mod open;
 mod options;
 mod run;
+mod series;
 mod sizes;
 mod view;
 

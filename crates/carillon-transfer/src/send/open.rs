@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use carillon_core::{HostValue, Observer, Order, Seeds, Setting};
 use carillon_net::{Driver, Endpoint};
-use carillon_proto::session::{EarlierSessions, JobId, SenderSession};
+use carillon_proto::session::{EarlierSessions, JobId, JobKind, SenderSession};
 
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};
 use crate::Error;
-use crate::files::{ARCHIVE_DEMAND, Binding, DELETE_DEMAND, Manifest, Outgoing, needed_payload};
+use crate::files::{
+    ARCHIVE_DEMAND, Binding, DELETE_DEMAND, History, Manifest, Outgoing, Taken, needed_payload,
+};
 use crate::monitor::Publisher;
 use crate::network::{Bound, random};
 use crate::tally::Tally;
@@ -38,6 +40,14 @@ impl OpenSend {
     }
 }
 
+/// Content of a session.
+pub(super) enum Content {
+    Files,
+    Stream,
+    /// A stream that an earlier session of the job began.
+    Continued(Taken),
+}
+
 /// Job of a session, and the job's earlier sessions.
 pub(super) struct JobSession {
     pub job: JobId,
@@ -54,7 +64,8 @@ impl SendOptions {
         stream: bool,
     ) -> Result<OpenSend, Error> {
         let session = JobSession { job: new_job()?, former: EarlierSessions::default() };
-        self.open_on(name, session, bound.endpoint, bound.seeds, Arc::new(manifest), stream)
+        let content = if stream { Content::Stream } else { Content::Files };
+        self.open_on(name, session, bound.endpoint, bound.seeds, Arc::new(manifest), content)
     }
 
     pub(super) fn open_on(
@@ -64,8 +75,9 @@ impl SendOptions {
         mut endpoint: Endpoint,
         seeds: Seeds,
         manifest: Arc<Manifest>,
-        stream: bool,
+        content: Content,
     ) -> Result<OpenSend, Error> {
+        let stream = !matches!(content, Content::Files);
         let protocol = self.entry()?;
         if endpoint.is_raw() && protocol.packets.raw_ip.is_none() {
             return Err(Error::NotOverIp(protocol.name));
@@ -81,7 +93,19 @@ impl SendOptions {
         }
         let goes_again = self.can_go_again(protocol, &manifest);
         let may_follow = goes_again && !self.is_silent();
-        config.job.further = self.rounds > 0 && may_follow;
+        let is_lossless = self.can_follow(protocol) && protocol.confirms(&config.config);
+        let series = stream
+            && (self.rounds > 0 || matches!(content, Content::Continued(_)))
+            && self.history.is_some()
+            && is_lossless
+            && !self.is_silent();
+        if stream && !series && self.history.is_some_and(|history| history != History::EMPTY) {
+            return Err(Error::NoHistory(protocol.name));
+        }
+        if series {
+            config.job.kind = JobKind::Series;
+        }
+        config.job.further = self.rounds > 0 && (may_follow || series);
         config.job.lanes = self.has_lanes() && may_follow;
         config.job.total_bytes = manifest.bytes();
         config.job.asks = self.update.is_some() && may_follow && !stream;
@@ -95,11 +119,11 @@ impl SendOptions {
         if manifest.is_archive() {
             config.job.demands.push(ARCHIVE_DEMAND);
         }
-        config.fallback = config.fallback.filter(|_| config.job.further || config.job.lanes);
+        config.fallback = config.fallback.filter(|_| (config.job.further || config.job.lanes) && !series);
         // Members say then what reaches them.
         endpoint.tolerate_shrinking(config.fallback.is_some());
         let sessions = match protocol.session.overheard_with {
-            Some(_) if protocol.confirms(&config.config) => former.sessions().to_owned(),
+            Some(_) if protocol.confirms(&config.config) && !stream => former.sessions().to_owned(),
             _ => Vec::new(),
         };
         (config.job.id, config.job.earlier) = (job, former);
@@ -114,18 +138,20 @@ impl SendOptions {
         };
         let datagram = self.datagram(&endpoint, usize::MAX) + endpoint.seal_bytes();
         let max_payload = config.max_payload as usize;
-        let outgoing = match stream {
-            true => Outgoing::stream(manifest, max_payload, endpoint.waker()),
-            false => Outgoing::new(manifest, max_payload, endpoint.waker()),
+        let history = self.history.filter(|_| series);
+        let outgoing = match content {
+            Content::Stream => Outgoing::stream(manifest, max_payload, endpoint.waker()),
+            Content::Continued(feed) => Outgoing::continued(manifest, max_payload, endpoint.waker(), feed),
+            Content::Files => Outgoing::new(manifest, max_payload, endpoint.waker()),
         };
         let least =
             config.sizes.last().map_or(max_payload, |&least| config.payload_in(least.into()) as usize);
         let update = self.update.filter(|_| config.job.asks);
-        let outgoing = outgoing?.updating(update).withholding(&sessions).from_least(least);
+        let outgoing = outgoing?.updating(update).withholding(&sessions).from_least(least).keeping(history);
         let outgoing = outgoing.bound_to(Binding { group: endpoint.group(), job: job.0 });
         let next = Next { job, options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;
-        let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };
+        let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again, series };
         let publisher = Publisher::new(&self.monitor, "sender", name);
         Ok(OpenSend { endpoint, session, outgoing, facts, next, publisher })
     }

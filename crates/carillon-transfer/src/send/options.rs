@@ -10,7 +10,7 @@ use carillon_proto::{REGISTRY, find};
 use carillon_wire::envelope::drawn_association;
 
 use crate::Error;
-use crate::files::{Manifest, PIECE_BYTES, Update};
+use crate::files::{History, Manifest, PIECE_BYTES, Update};
 use crate::monitor::Monitor;
 use crate::network::random;
 
@@ -49,6 +49,11 @@ pub struct SendOptions {
     /// Maximum number of catch-up sessions for receivers that came late, or were expelled and returned. Requires
     /// files and a protocol with a single sender that waits for its receivers.
     pub rounds: u32,
+    /// Serves receivers that join a live stream late, or are started again: they continue with the oldest message of
+    /// this history, or from now with [`History::EMPTY`]. `None` refuses them. Requires a protocol with a single
+    /// sender that waits for its receivers, and `rounds` above 0. A stream of bytes has no boundaries at which a late
+    /// receiver could begin.
+    pub history: Option<History>,
     /// Name of the job, for receivers that take part in certain jobs only
     /// ([`ReceiveOptions::jobs`](crate::ReceiveOptions::jobs)): 1 to 64 bytes.
     pub job_name: Option<String>,
@@ -75,6 +80,7 @@ impl Default for SendOptions {
             monitor: None,
             slow: Slow::Lane,
             rounds: DEFAULT_ROUNDS,
+            history: None,
             job_name: None,
             update: None,
         }
@@ -118,8 +124,14 @@ impl SendOptions {
     /// Returns true if a catch-up session can send the data again. That is impossible for streams, without
     /// acknowledgments, and with several senders or a tree of helpers.
     pub(super) fn can_go_again(&self, protocol: &ProtocolEntry, manifest: &Manifest) -> bool {
+        self.can_follow(protocol) && manifest.id().is_some()
+    }
+
+    /// Returns true if the protocol permits that another session follows: it waits for its receivers, and needs no
+    /// other members.
+    pub(super) fn can_follow(&self, protocol: &ProtocolEntry) -> bool {
         let alone = !hears_group(protocol) && !matches!(protocol.helpers, Helpers::Required(_));
-        protocol.delivery.waits && alone && manifest.id().is_some()
+        protocol.delivery.waits && alone
     }
 
     /// Returns true if receivers that were set aside get a catch-up session, even after the last round for late ones.

@@ -9,6 +9,7 @@ use carillon_net::{DriveError, Driver};
 use carillon_proto::session::{JobId, Member, MemberOutcome, SenderPhase, SenderSession};
 
 use super::options::SendOptions;
+use super::series::Series;
 use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
 use crate::network::detached;
@@ -32,6 +33,8 @@ pub struct Facts {
     pub datagram: usize,
     /// True if a catch-up session can send the data again.
     pub goes_again: bool,
+    /// True if the sessions of the job continue a live stream, so that late receivers are served.
+    pub series: bool,
 }
 
 /// A running sender, for [`run_to_end`](crate::run_loop::run_to_end).
@@ -58,6 +61,8 @@ pub struct SendRun<O: Observer> {
     /// Start of this session.
     pub(super) since: Option<Instant>,
     pub(super) quits: bool,
+    /// Receivers of a live stream, and interruptions of it for late ones.
+    pub(super) series: Series,
 }
 
 /// Parts for a catch-up session.
@@ -97,6 +102,7 @@ impl<O: Observer> Run for SendRun<O> {
             self.quit(DRY_RUN);
         }
         self.look_for_the_missed(now);
+        self.look_for_the_late();
         // Joins are reported before the start, so that the list is complete then.
         self.note_joined();
         if !self.started && self.driver.machine().phase() > SenderPhase::Gathering {
@@ -164,6 +170,7 @@ impl<O: Observer> SendRun<O> {
             earlier: None,
             since: None,
             quits: false,
+            series: Series::default(),
         }
     }
 
@@ -253,7 +260,8 @@ impl<O: Observer> SendRun<O> {
             path: self.address(member.node).and_then(|member| self.driver.endpoint().path(member)),
             sends: member.part.offers(),
             attached: detached(&member.attached).1.to_owned(),
-            bytes: member.bytes,
+            bytes: member.bytes + self.series.earlier_bytes(&member.name),
+            stream: self.series.place(&member.name, outgoing.messages()),
             had: outgoing.presence(member.node),
             deletes: deletes(outgoing, member.node),
             repairs: told.then_some(member.repairs),
@@ -303,6 +311,7 @@ impl<O: Observer> SendRun<O> {
             waits: self.facts.protocol.delivery.waits,
             silent: self.next.options.is_silent(),
             sessions: 1,
+            messages: outgoing.messages(),
             unable: outgoing.unable().to_vec(),
         }
     }
@@ -387,6 +396,7 @@ fn missing_report(name: String, repairs: Option<u64>) -> ReceiverReport {
         sends: false,
         attached: Vec::new(),
         bytes: 0,
+        stream: None,
         had: None,
         deletes: None,
         repairs,

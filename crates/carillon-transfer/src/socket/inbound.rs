@@ -222,6 +222,8 @@ impl Inbound {
     fn note(&mut self, event: ReceiveEvent) -> bool {
         match event {
             ReceiveEvent::Joined { sender, .. } => {
+                // A late receiver makes its sender gather again.
+                self.members.retain(|member| member.name != sender);
                 self.members.push(Member { name: sender.clone(), address: None, gone: None });
                 self.sender = sender;
                 return true;

@@ -60,7 +60,11 @@ impl SenderEvent for SendEvent {
 
     fn note(self, members: &mut Vec<Member>) {
         match self {
-            SendEvent::Joined { name, address, .. } => members.push(Member { name, address, gone: None }),
+            SendEvent::Joined { name, address, .. } => {
+                // A member of a stream joins each of its sessions.
+                members.retain(|member| member.name != name);
+                members.push(Member { name, address, gone: None });
+            }
             SendEvent::Left { name } => members.retain(|member| member.name != name),
             SendEvent::Gone { name, outcome, .. } => {
                 let reason = outcome.reason().unwrap_or("it has ended");

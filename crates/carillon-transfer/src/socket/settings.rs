@@ -9,7 +9,7 @@ use carillon_proto::session::Gather;
 
 use crate::SendOptions;
 use crate::end::End;
-use crate::files::Feed;
+use crate::files::{Feed, History};
 use crate::join::{JoinOptions, ToJoin};
 use crate::monitor::Monitor;
 use crate::send::{Source, ToSend};
@@ -131,6 +131,15 @@ impl End<ToBind> {
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.what.attached = bytes.into();
+        self
+    }
+
+    /// Serves receivers that join late or are started again: they continue with the oldest message of this history,
+    /// or from now with [`History::EMPTY`]. [`SendOptions::history`] has the conditions. Default: late receivers are
+    /// refused.
+    #[must_use]
+    pub fn history(mut self, history: History) -> Self {
+        self.what.options.history = Some(history);
         self
     }
 

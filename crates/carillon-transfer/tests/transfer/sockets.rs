@@ -153,6 +153,44 @@ fn a_listener_takes_one_session_after_the_other() {
     assert_eq!(came, [[b"one"], [b"two"]]);
 }
 
+/// A listener that comes late is admitted, with the history if there is one. The others get each message once.
+#[test]
+fn late_listener_continues_from_now_or_with_the_history() {
+    use carillon_transfer::History;
+    for (history, is_kept) in [(History::EMPTY, false), (History::Bytes(1 << 20), true)] {
+        let Some(group) = loopback_group() else { return };
+        let numbers = |messages: Vec<Message>| messages.iter().map(|one| one.number).collect::<Vec<_>>();
+        let early = listener(group, "a");
+        let socket = at(group, "s").receivers(1).history(history).timeout(Duration::from_secs(2));
+        let mut outbound = socket.connect().expect("it connects");
+        for number in 0..100u32 {
+            outbound.send(&number.to_be_bytes()).expect("it is open");
+        }
+        let mut late = at(group, "b").listen().expect("it can listen");
+        let there = thread::spawn(move || late.accept()?.collect::<Result<Vec<Message>, Error>>());
+        let start = Instant::now();
+        let mut sent = 100u32;
+        // It is admitted while messages are sent, and gets some of them.
+        while start.elapsed() < Duration::from_secs(3) {
+            outbound.send(&sent.to_be_bytes()).expect("it is open");
+            sent += 1;
+            thread::sleep(Duration::from_millis(5));
+        }
+        let names: Vec<String> = outbound.members().iter().map(|member| member.name.clone()).collect();
+        assert_eq!(names.len(), 2, "each member once: {names:?}");
+        let report = outbound.close().expect("it ends");
+        assert!(report.is_success() && report.messages == Some(sent.into()), "{report:?}");
+        let all = numbers(early.join().expect("it does not panic").expect("all came"));
+        assert!(all.into_iter().eq(0..u64::from(sent)));
+        let came = numbers(there.join().expect("it does not panic").expect("the rest came"));
+        assert!(came.iter().copied().eq(came[0]..u64::from(sent)), "{came:?}");
+        assert_eq!(came[0] == 0, is_kept, "{}", came[0]);
+        let row = report.receivers.iter().find(|one| one.name == "b").expect("a row");
+        let part = row.stream.expect("a part of the stream");
+        assert_eq!((part.first, part.missed, part.restarts), (Some(came[0]), came[0], 0));
+    }
+}
+
 #[test]
 fn a_stream_of_bytes_is_written_and_read() {
     let Some(group) = loopback_group() else { return };

@@ -23,11 +23,12 @@ mod unwritten;
 mod update;
 
 use carillon_core::Order;
-use carillon_wire::file::{Record, records};
+use carillon_wire::file::{Record, TransferId, records};
 
 use super::archive::Received;
 use super::arriving::{Open, Spare};
 use super::listing::Listing;
+use super::message_numbers::MessageNumbers;
 use super::names::shown_path;
 use super::problem::{Problem, damaged, ours, refused};
 use super::target::{Position, Target};
@@ -134,6 +135,21 @@ impl Intake {
     /// Sets the order of delivery.
     pub fn in_order(self, order: Order) -> Self {
         Intake { stream: StreamIntake::new(order), ..self }
+    }
+
+    /// Continues the live stream of this job, with the numbers of the earlier sessions if there are any.
+    pub(super) fn resume_stream(&mut self, job: TransferId, numbers: Option<MessageNumbers>) {
+        self.stream.resume(job, numbers);
+    }
+
+    /// Returns true if it has ended and another session continues its live stream.
+    pub fn is_continued(&self) -> bool {
+        self.result == Some(Ok(())) && self.stream.continues()
+    }
+
+    /// Returns the numbers of a live stream for a later session.
+    pub(super) fn into_numbers(self) -> MessageNumbers {
+        self.stream.into_numbers()
     }
 
     /// Applies a message. Errors of the transfer become its result; a returned error is local.

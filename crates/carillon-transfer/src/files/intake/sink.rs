@@ -34,11 +34,12 @@ impl Sink {
         }
     }
 
-    /// Progress of an earlier attempt; asked between transfers.
+    /// Progress of an earlier attempt; asked between transfers. A live stream has always one, which says that it can
+    /// be resumed.
     pub fn reached(&mut self, trusted: bool) -> Option<ResumePoint> {
         match self {
             Sink::Files(target) => target.reached(trusted),
-            Sink::Live(_) => None,
+            Sink::Live(live) => Some(live.reached()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Tests of live streams.
 
 use carillon_core::Order;
-use carillon_wire::file::Record;
+use carillon_wire::file::{Record, ResumePoint};
 
 use super::super::super::live::{Live, Messages};
 use super::{Place, Sink};
@@ -78,4 +78,19 @@ fn unordered_stream_ends_after_every_message_arrived() {
     refused(&[Record::EndOfStream { messages: 2 }, message(2)], "message 2 arrived");
     refused(&[Record::Message { number: u64::MAX, bytes: b"" }], "arrived instead");
     refused(&[end, Record::EndOfStream { messages: 5 }], "number of messages twice");
+}
+
+#[test]
+fn session_of_a_stream_may_begin_late_and_end_early() {
+    let resume = |transfer, entry, offset| Record::Resume(ResumePoint { transfer, entry, offset });
+    let (begins, goes_on) = (resume([0; 16], 0, 3), resume([0; 16], 1, 4));
+    let message = |number| Record::Message { number, bytes: b"a" };
+    for order in [Order::Source, Order::Arrival] {
+        assert_eq!(live(order, &[begins, message(3), goes_on]), (Some(Ok(())), vec![1]));
+        assert_ne!(live(order, &[begins, goes_on]).0, Some(Ok(())), "message 3 is missing");
+    }
+    assert_eq!(live(Order::Arrival, &[goes_on, message(3), begins]), (Some(Ok(())), vec![1]));
+    for wrong in [resume([1; 16], 0, 3), resume([0; 16], 2, 3)] {
+        assert!(matches!(live(Order::Source, &[wrong]).0, Some(Err(_))));
+    }
 }
