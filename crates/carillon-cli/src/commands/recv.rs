@@ -241,7 +241,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             // A service that is terminated exits with 0: failed transfers were reported when they failed.
             return if args.keep_going { traced } else { worst.and(traced) };
         }
-        sink = sink.again();
+        if !again {
+            sink = sink.again();
+        }
         seeds = seeds.part("next");
     }
 }
@@ -384,6 +386,12 @@ impl<'a> Transfer<'a> {
         }
         if !self.run.is_served_later() || stop.asked() {
             return None;
+        }
+        if self.args.stream {
+            if !self.run.is_continued() {
+                notice("the sender has gone on without this receiver: waiting to be admitted again");
+            }
+            return Some(Attempt::Later);
         }
         match self.run.returning() {
             Some(ReceiverFailure::Damaged(why)) => {

@@ -54,6 +54,18 @@ impl SenderNotices {
         self.print(&json!({ "event": "unserved", "receiver": name, "address": address, "reason": text }))
     }
 
+    /// Reports a receiver that joins a stream late.
+    pub fn late(
+        &self,
+        name: &str,
+        address: Option<SocketAddr>,
+        bars: Option<&SenderBars>,
+    ) -> anyhow::Result<()> {
+        let who = host(name, address);
+        self.notice(&format!("{who} came late: it is admitted when the stream pauses for a moment"), bars);
+        self.print(&json!({ "event": "late", "receiver": name, "address": address }))
+    }
+
     /// Reports that the transfer starts without these expected receivers and `more` others.
     pub fn missing(
         &self,

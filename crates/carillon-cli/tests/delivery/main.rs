@@ -15,6 +15,7 @@ mod forging;
 mod further;
 mod helpers;
 mod jobs;
+mod late;
 mod limits;
 mod links;
 mod live;

@@ -3,9 +3,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
-use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
-use carillon_transfer::ReceiveReport;
+use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::files::{Live, Problem, Sink, shown, shown_path};
+use carillon_transfer::{ReceiveReport, STREAM_GOES_ON};
 use serde_json::json;
 
 use super::Transfer;
@@ -22,6 +22,12 @@ impl Transfer<'_> {
         let untouched = self.run.driver().machine().member_number().is_none();
         Problem::Transfer(match failure {
             ReceiverFailure::Left(_) if untouched => "interrupted while it waited for a sender".to_owned(),
+            ReceiverFailure::Refused(RefuseReason::Later, _) if self.args.stream => {
+                match self.run.driver().machine().is_left_for_other_job() {
+                    true => "the sender has left the stream for another job".to_owned(),
+                    false => "interrupted while it waited to be admitted again".to_owned(),
+                }
+            }
             failure => explain(failure),
         })
     }
@@ -31,6 +37,8 @@ impl Transfer<'_> {
         let untouched = self.run.driver().machine().member_number().is_none();
         let outcome = self.run.driver_mut().application_mut().take_result();
         let result = match (outcome, self.run.phase()) {
+            // An interrupt came while the stream paused.
+            (Some(Ok(())), _) if self.run.is_continued() => Err(Problem::Transfer(STREAM_GOES_ON.to_owned())),
             (Some(result), _) => result,
             // An interrupt is the usual end of a waiting service, not a failure.
             (None, ReceiverPhase::Failed(ReceiverFailure::Left(_)))
@@ -60,9 +68,16 @@ impl Transfer<'_> {
         }
         if let Some(live) = live {
             let messages = live.messages();
+            let missed = match (report.first, report.missed) {
+                (_, 0) => String::new(),
+                (0, missed) => format!(", missed {missed}"),
+                (first, missed) => format!(" from message {first} on, missed {missed}"),
+            };
             match live.digest() {
-                Some(digest) => eprintln!("received {messages} messages, digest of their order {digest}"),
-                None => eprintln!("received {messages} messages, each as soon as it was there"),
+                Some(digest) => {
+                    eprintln!("received {messages} messages{missed}, digest of their order {digest}");
+                }
+                None => eprintln!("received {messages} messages{missed}, each as soon as it was there"),
             }
         }
         match result {
@@ -143,6 +158,8 @@ impl Transfer<'_> {
             "acknowledged": report.acknowledged,
             "files": report.files,
             "messages": live.map(Live::messages),
+            "first_message": live.map(|_| report.first),
+            "missed_messages": live.map(|_| report.missed),
             "digest": live.and_then(Live::digest).map(hex),
             "senders": senders,
             "device": self.args.device,

@@ -14,7 +14,7 @@ use carillon_transfer::files::{
     Exclude, Manifest, Selection, Symlinks, Update, check_source, shown, shown_path, split_names,
 };
 use carillon_transfer::plain::Framing;
-use carillon_transfer::{Bound, GATHER_WAIT, SendOptions, hears_group};
+use carillon_transfer::{Bound, GATHER_WAIT, History, SendOptions, hears_group};
 
 use crate::delivery::{NetworkArgs, seconds};
 
@@ -37,6 +37,7 @@ use crate::delivery::{NetworkArgs, seconds};
   tar c /srv | carillon send - --as srv.tar   a stream
   carillon send --protocol msaw --set timeout=20ms notes.txt
   tail -f log | carillon send - --stream      live, line by line
+  tail -f log | carillon send - --stream --history '10 s'   late receivers get the last 10 s too
   feed | carillon send - --stream --unordered live, no message waits for a lost one
   carillon send --update --expect a,b site/   only what a or b is missing
   carillon send --update --delete site/       and without what is no longer here (recv --allow-delete)
@@ -92,6 +93,10 @@ pub struct Args {
     /// Bytes of each plain message [default: what fits one packet].
     #[arg(long, value_name = "N", requires = "plain", help_heading = "Other programs")]
     pub(in crate::commands) message_bytes: Option<usize>,
+    /// Keep this much of a stream, such as '64 MiB' or '30 s' (at most 256 MiB), for receivers that join late or are
+    /// started again. They get the oldest message of it first. With 0 they continue from now.
+    #[arg(long, value_name = "SIZE|TIME", requires = "stream", conflicts_with_all = ["join", "plain", "one_way"], help_heading = "Failure handling")]
+    history: Option<History>,
     /// Deliver each message as soon as it arrives, without waiting for the repair of earlier ones (with --stream).
     #[arg(long, requires = "stream", conflicts_with = "join", help_heading = "Content")]
     unordered: bool,
@@ -376,6 +381,7 @@ impl Args {
         options.join_timeout = self.join_timeout;
         options.slow = self.slow;
         options.rounds = self.rounds;
+        options.history = self.stream.then(|| self.history.unwrap_or(History::EMPTY));
         options.update = self.update.then_some(Update {
             checksum: self.checksum,
             dry_run: self.dry_run,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_net::Endpoint;
-use carillon_proto::session::{MemberOutcome, MemberRole, SenderPhase};
+use carillon_proto::session::{MemberOutcome, MemberRole, RefuseReason, SenderPhase, UnservedReason};
 use carillon_transfer::files::{Presence, shown, shown_path};
 use carillon_transfer::{Deleted, Outcome, Path, Preview, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
@@ -104,6 +104,7 @@ impl<'a> Screen<'a> {
         let longest = missed.values().max().copied().unwrap_or_default().as_secs_f64();
         let missed: Vec<&str> = missed.keys().map(String::as_str).collect();
         let line = match names.is_empty() {
+            _ if self.args.stream => format!("the stream pauses to admit {}", names.join(", ")),
             true => format!("waiting {longest:.0} s in case {} comes back", missed.join(", ")),
             false => format!("catch-up session for {}", names.join(", ")),
         };
@@ -123,6 +124,11 @@ impl<'a> Screen<'a> {
         match event {
             SendEvent::Rival { name, address } => {
                 self.sender_notices.rival(&name, address, self.bars.as_ref())
+            }
+            SendEvent::Unserved { name, address, reason: UnservedReason::Refused(RefuseReason::Later) }
+                if self.args.stream =>
+            {
+                self.sender_notices.late(&name, address, self.bars.as_ref())
             }
             SendEvent::Unserved { name, address, reason } => {
                 self.sender_notices.unserved(&name, address, &reason, self.bars.as_ref())
@@ -345,6 +351,7 @@ impl<'a> Report<'a> {
             "bytes": report.bytes,
             "resumed": report.resumed,
             "sessions": report.sessions,
+            "messages": report.messages,
             "unable": report.unable,
             "seconds": report.time.as_secs_f64(),
             "goodput_bps": report.goodput,
@@ -379,7 +386,7 @@ impl<'a> Report<'a> {
                 one.repairs.map_or_else(|| "-".to_owned(), |repairs| repairs.to_string()),
                 time.unwrap_or_else(|| "-".to_owned()),
                 format!("{:.2} s", one.waited.as_secs_f64()),
-                outcome_text(&one.outcome) + &deleted_text(one),
+                outcome_text(&one.outcome) + &deleted_text(one) + &missed_text(one),
             ]
         }));
         if report.more_missing > 0 {
@@ -432,6 +439,9 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "copies_dropped": one.path.map_or(0, |path| path.dropped),
         "sends": one.sends,
         "bytes": one.bytes,
+        "first_message": one.stream.and_then(|part| part.first),
+        "missed_messages": one.stream.map(|part| part.missed),
+        "restarts": one.stream.map(|part| part.restarts),
         "had": one.had.map(had_json),
         "deleted": one.deletes.as_ref().filter(|_| one.outcome == Outcome::Verified).map(deleted_json),
         "repairs": one.repairs,
@@ -473,6 +483,18 @@ fn deleted_text(one: &ReceiverReport) -> String {
         Some(Deleted { count: 1.., .. }) if one.outcome != Outcome::Verified => String::new(),
         Some(Deleted { count: count @ 1.., .. }) => format!(", {count} deleted"),
         _ => String::new(),
+    }
+}
+
+/// Part of a row about the messages of a stream that a receiver missed.
+fn missed_text(one: &ReceiverReport) -> String {
+    let Some(part) = one.stream else { return String::new() };
+    let again = if part.restarts > 0 { ", started again" } else { "" };
+    match (part.missed, part.first) {
+        (0, _) => again.to_owned(),
+        (missed, Some(0)) => format!("{again}, missed {missed}"),
+        (missed, Some(first)) => format!("{again}, from message {first}, missed {missed}"),
+        (missed, None) => format!("{again}, missed all {missed} messages"),
     }
 }
 
