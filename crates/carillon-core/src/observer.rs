@@ -87,7 +87,7 @@ pub trait Observer: Send {
     }
 
     /// Records the number of messages that a machine keeps after a call ([`Machine::held`](crate::Machine::held)), if
-    /// watched.
+    /// watched and if it has changed. An observer of [packets](Observer::watches_packets) gets it after every call.
     fn held(&mut self, _time: Time, _node: NodeId, _messages: u64) {}
 
     /// Returns true if the observer records the packets that machines handle; otherwise the simulator does not report
@@ -98,6 +98,12 @@ pub trait Observer: Send {
 
     /// Records a packet that a machine handles, if watched. Packets that only pass a relay are not reported.
     fn handled(&mut self, _time: Time, _node: NodeId, _handling: Handling) {}
+
+    /// Returns true if the observer records receptions ([`Event::Received`]), which are a large part of all events;
+    /// otherwise the simulator may leave them out.
+    fn watches_receptions(&self) -> bool {
+        true
+    }
 
     /// Returns true if the observer wants to know the frame of each event about one ([`frame`](Observer::frame));
     /// otherwise drivers may leave it out.
@@ -140,6 +146,10 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {
     fn event(&mut self, _time: Time, _node: NodeId, _event: &Event) {}
+
+    fn watches_receptions(&self) -> bool {
+        false
+    }
 }
 
 /// Implements the trait for a pointer: every call reaches the observer behind it.
@@ -163,6 +173,9 @@ macro_rules! forward {
             }
             fn handled(&mut self, time: Time, node: NodeId, handling: Handling) {
                 (**self).handled(time, node, handling);
+            }
+            fn watches_receptions(&self) -> bool {
+                (**self).watches_receptions()
             }
             fn watches_frames(&self) -> bool {
                 (**self).watches_frames()
@@ -219,6 +232,9 @@ impl<T: Observer> Observer for Vec<T> {
         for observer in self {
             observer.handled(time, node, handling);
         }
+    }
+    fn watches_receptions(&self) -> bool {
+        self.iter().any(T::watches_receptions)
     }
     fn watches_frames(&self) -> bool {
         self.iter().any(T::watches_frames)

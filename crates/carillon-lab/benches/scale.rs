@@ -9,14 +9,16 @@
 //! routers and 100 000 leaves, hop by hop and from the root. These are whole runs with all their metrics: of memory
 //! it is the peak, less that of a group of 16, and T, N and I are printed (the means over all parents).
 //!
-//! `cargo bench -p carillon-lab --bench scale [-- --quick | --polling] [protocol...]`
+//! With `--threads` it is the time of whole runs on one thread and on several, and their ratio.
+//!
+//! `cargo bench -p carillon-lab --bench scale [-- --quick | --polling | --threads] [protocol...]`
 
 use std::time::Instant;
 
 use carillon_core::{Event, NoObserver, NodeId, Observer, Time};
 use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Axis, Dash, Figure, Marker, Marks, Series, svg};
-use carillon_lab::run::{build_world, run_one};
+use carillon_lab::run::{build_world, run_on, run_one};
 use carillon_lab::scenario::ScenarioFile;
 use carillon_testkit::{peak_bytes, resident_bytes};
 
@@ -55,6 +57,9 @@ fn main() {
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let named: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
+    if arguments.iter().any(|argument| argument == "--threads") {
+        return on_threads(if named.is_empty() { &["pgm"] } else { &named });
+    }
     let protocols = if named.is_empty() { vec!["lms", "pgm"] } else { named };
     let sizes = if quick { &SIZES[..3] } else { &SIZES[..] };
     println!(
@@ -104,6 +109,29 @@ fn output_of(protocol: &str, receivers: u32, fanout: &str) -> String {
         .output()
         .expect("it can be started");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs groups on one thread and on several in turn, and prints the times, the shortest of three, and their ratio.
+fn on_threads(protocols: &[&str]) {
+    println!("{:>8} {:>10} {:>8} {:>9} {:>7}", "protocol", "receivers", "threads", "seconds", "ratio");
+    let all = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    for protocol in protocols {
+        for &(receivers, fanout) in &SIZES[1..] {
+            let file = ScenarioFile::parse("scale", &steady(protocol, fanout)).expect("a valid scenario");
+            let plan = Plan::new(&file).expect("a plan");
+            let mut times = [f64::MAX; 2];
+            for _ in 0..3 {
+                for (time, threads) in times.iter_mut().zip([1, all]) {
+                    let begin = Instant::now();
+                    run_on(&plan.runs[0], &mut NoObserver, &|| false, threads).expect("it ends");
+                    *time = time.min(begin.elapsed().as_secs_f64());
+                }
+            }
+            for (time, threads) in times.iter().zip([1, all]) {
+                println!("{protocol:>8} {receivers:>10} {threads:>8} {time:>9.2} {:>7.2}", times[0] / time);
+            }
+        }
+    }
 }
 
 /// Runs the groups of polling feedback and prints their lines.

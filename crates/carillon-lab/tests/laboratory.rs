@@ -18,6 +18,7 @@ mod measure;
 mod nam;
 mod on_lan;
 mod parity;
+mod parts;
 mod pgm_dissector;
 mod plot;
 mod plot_folders;

@@ -7,6 +7,7 @@ use carillon_core::{
     Bytes, Event, Frame, LinkDirection, NodeId, Observer, PortId, Seeds, Time, Transmit, Verdict,
 };
 
+use crate::graph::Crossings;
 use crate::loss::{LossProcess, LossSection, LossyPlace};
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 
@@ -88,6 +89,10 @@ impl<N: Network> Network for LossyInterfaces<N> {
 
     fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
         self.network.link_to(node, ingress)
+    }
+
+    fn crossings(&mut self) -> Option<&mut Crossings> {
+        self.network.crossings()
     }
 
     fn timer_rule(&self) -> TimerRule {

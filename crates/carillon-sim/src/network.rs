@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use carillon_core::{Bytes, Dest, LinkDirection, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
 
-use crate::graph::SingleLoss;
+use crate::graph::{Crossings, SingleLoss};
 
 /// Simulated network: datagrams enter at one node and arrive at others.
 pub trait Network: Debug + Send {
@@ -54,6 +54,11 @@ pub trait Network: Debug + Send {
         None
     }
 
+    /// Returns the packets from and to other parts, if the network is a part of one ([`Part`](crate::Part)).
+    fn crossings(&mut self) -> Option<&mut Crossings> {
+        None
+    }
+
     /// Returns the rule for the handling of timers, which never changes.
     fn timer_rule(&self) -> TimerRule {
         TimerRule::Exact
@@ -94,6 +99,9 @@ impl<N: Network + ?Sized> Network for Box<N> {
     }
     fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
         (**self).link_to(node, ingress)
+    }
+    fn crossings(&mut self) -> Option<&mut Crossings> {
+        (**self).crossings()
     }
     fn timer_rule(&self) -> TimerRule {
         (**self).timer_rule()

@@ -129,6 +129,9 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
 
     fn event(&mut self, event: &Event) {
         self.count_record();
+        if matches!(event, Event::Received { .. }) && !self.observer.watches_receptions() {
+            return;
+        }
         if let (Some(arrival), Event::Received { .. } | Event::Dropped { .. }) = (self.arrived, event) {
             let link = self.network.link_to(self.node, arrival.ingress);
             let frame = Frame::new(link, &arrival.bytes).original(arrival.original.is_some());

@@ -11,9 +11,12 @@ use carillon_core::{
     poll_application,
 };
 
+use crate::graph::{Crossings, PartId, Partition};
 use crate::network::{Arrival, Network, Precedence, TimerRule};
+use crate::node::Node;
 use crate::node_host::{CopyCache, NodeHost};
 use crate::queue::EventQueue;
+use crate::serials::{Serials, Slot};
 
 /// Simulated run in progress.
 #[derive(Debug)]
@@ -25,7 +28,9 @@ pub struct World<N, O> {
     observer: O,
     nodes: Vec<Node>,
     /// Wake-ups of nodes: at most a few entries for each, the earliest of them no later than the node's next timeout.
-    wakeups: EventQueue<NodeId>,
+    wakeups: EventQueue<(NodeId, Slot)>,
+    /// Part of a larger world that this is, if it is one.
+    part: Option<Box<PartOrder>>,
     arrival: Arrival,
     buf: Vec<u8>,
     copy_cache: CopyCache,
@@ -43,23 +48,14 @@ pub struct World<N, O> {
     halted: Option<StopReason>,
 }
 
-/// State of a node. Nodes are small and in one array, since a fan-out visits them in order.
-struct Node {
-    machine: Box<dyn Machine>,
-    application: Option<Box<dyn Application>>,
-    /// True if the machine is a sender. The answer is kept, because most machines are none and are called for each
-    /// datagram.
-    sends: bool,
-    /// Time at which the machine or the application wants to be called next.
-    wanted: Time,
-    /// Earliest wake-up in the queue. If `wanted` is later, the wake-up is stale and schedules another one.
-    scheduled: Time,
-}
-
-impl std::fmt::Debug for Node {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.machine.fmt(f)
-    }
+/// Part that a world is, and the order of its timers among those of all parts.
+#[derive(Debug)]
+struct PartOrder {
+    partition: Partition,
+    part: PartId,
+    timers: Serials,
+    /// Timer that was taken in the current step.
+    taken: Option<Slot>,
 }
 
 /// Reason why a run stopped.
@@ -100,6 +96,7 @@ impl<N: Network, O: Observer> World<N, O> {
             observer,
             nodes: Vec::new(),
             wakeups: EventQueue::new(),
+            part: None,
             arrival: Arrival::default(),
             buf: Vec::new(),
             copy_cache: CopyCache::default(),
@@ -124,15 +121,36 @@ impl<N: Network, O: Observer> World<N, O> {
         World { helpers, ..self }
     }
 
+    /// Makes the world one part of a partition. The nodes of the part are added in ascending order.
+    pub fn with_part(self, partition: &Partition, part: PartId) -> Self {
+        let order = PartOrder { partition: partition.clone(), part, timers: Serials::default(), taken: None };
+        World { part: Some(Box::new(order)), ..self }
+    }
+
     /// Adds the next node with its machine and its application.
     pub fn add_node(
         &mut self,
-        mut machine: Box<dyn Machine>,
+        machine: Box<dyn Machine>,
         application: Option<Box<dyn Application>>,
     ) -> NodeId {
-        let sends = machine.as_sender().is_some();
-        self.nodes.push(Node { machine, application, sends, wanted: Time::MAX, scheduled: Time::MAX });
-        NodeId(self.nodes.len() as u32 - 1)
+        self.nodes.push(Node::new(machine, application));
+        self.node_at(self.nodes.len() - 1)
+    }
+
+    /// Node at a place in `nodes`.
+    fn node_at(&self, place: usize) -> NodeId {
+        match &self.part {
+            None => NodeId(place as u32),
+            Some(order) => order.partition.nodes_of(order.part)[place],
+        }
+    }
+
+    /// Index of a node in `nodes`.
+    fn place(&self, node: NodeId) -> usize {
+        match &self.part {
+            None => node.index(),
+            Some(order) => order.partition.place(node),
+        }
     }
 
     /// Replaces the machine and the application of a node: a crash, if the machine is [`Crashed`](crate::Crashed), or
@@ -143,22 +161,22 @@ impl<N: Network, O: Observer> World<N, O> {
         mut machine: Box<dyn Machine>,
         application: Option<Box<dyn Application>>,
     ) {
-        let index = node.index();
+        let place = self.place(node);
         machine.start(self.now);
-        let sends = machine.as_sender().is_some();
-        let Node { wanted, scheduled, .. } = self.nodes[index];
-        self.nodes[index] = Node { machine, application, sends, wanted, scheduled };
+        let Node { wanted, scheduled, .. } = self.nodes[place];
+        self.nodes[place] = Node { wanted, scheduled, ..Node::new(machine, application) };
         self.senders_moved = true;
-        self.settle(index, false);
+        self.settle(node, false);
         self.update_helpers();
     }
 
     /// Reports a node as lost, as a host does after a silence timeout: the sender expels it, and its children get
     /// another parent.
     pub fn lose(&mut self, sender: NodeId, lost: NodeId) {
-        if let Some(machine) = self.nodes[sender.index()].machine.as_sender() {
+        let place = self.place(sender);
+        if let Some(machine) = self.nodes[place].machine.as_sender() {
             machine.expel(self.now, lost);
-            self.settle(sender.index(), false);
+            self.settle(sender, false);
         }
         self.lost_members.push(lost);
         self.update_helpers();
@@ -177,11 +195,18 @@ impl<N: Network, O: Observer> World<N, O> {
     /// Starts every machine and settles every node, so that applications offer and machines send. Call once, after
     /// the last node was added.
     pub fn start(&mut self) {
-        for index in 0..self.nodes.len() {
-            self.nodes[index].machine.start(self.now);
-            self.settle(index, false);
+        for place in 0..self.nodes.len() {
+            self.start_node(place);
         }
         self.update_helpers();
+    }
+
+    /// Starts the machine at a place in `nodes`.
+    pub(crate) fn start_node(&mut self, place: usize) -> NodeId {
+        self.nodes[place].machine.start(self.now);
+        let node = self.node_at(place);
+        self.settle(node, false);
+        node
     }
 
     /// Runs until `done` returns true, no event is left, or `limit` is reached. The condition is checked after every
@@ -201,6 +226,48 @@ impl<N: Network, O: Observer> World<N, O> {
                 Some(_) => self.step(&next),
             }
         }
+    }
+
+    /// Time of the next step.
+    pub(crate) fn next_step_time(&self) -> Option<Time> {
+        if self.halted.is_some() {
+            return None;
+        }
+        self.time_of(&self.next())
+    }
+
+    /// Performs the next step of a part, if its time is not after `last`. Returns whether there was one, and the timer
+    /// that it took.
+    pub(crate) fn step_by(&mut self, last: Time) -> Option<Option<Slot>> {
+        if self.halted.is_some() {
+            return None;
+        }
+        let next = self.next();
+        if self.time_of(&next).is_none_or(|time| time > last) {
+            return None;
+        }
+        self.step(&next);
+        Some(self.part.as_mut().and_then(|order| order.taken.take()))
+    }
+
+    /// Order of the network events and of the timers of a part.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the world or its network is no part.
+    pub(crate) fn order(&mut self) -> (&mut Crossings, &mut Serials) {
+        let crossings = self.network.crossings().expect("the network is a part");
+        (crossings, &mut self.part.as_mut().expect("the world is a part").timers)
+    }
+
+    /// Number of nodes.
+    pub(crate) fn nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Reason for which the world stopped within an event, if it did.
+    pub(crate) fn halted(&self) -> Option<StopReason> {
+        self.halted
     }
 
     fn next(&self) -> Next {
@@ -231,10 +298,10 @@ impl<N: Network, O: Observer> World<N, O> {
         while let Some(lost) = self.lost_members.pop() {
             let Some(next) = self.helpers.without(lost) else { continue };
             self.helpers = Arc::new(next);
-            for index in 0..self.nodes.len() {
+            for place in 0..self.nodes.len() {
                 let table = self.helpers.clone();
-                self.nodes[index].machine.update_helpers(self.now, &table);
-                self.settle(index, false);
+                self.nodes[place].machine.update_helpers(self.now, &table);
+                self.settle(self.node_at(place), false);
             }
         }
     }
@@ -282,7 +349,8 @@ impl<N: Network, O: Observer> World<N, O> {
                     scope: arrival.scope,
                     bytes: &arrival.bytes,
                 };
-                let machine = &mut self.nodes[node.index()].machine;
+                let place = self.place(node);
+                let machine = &mut self.nodes[place].machine;
                 if arrival.transit {
                     let relay = machine.as_relay();
                     let verdict =
@@ -298,7 +366,7 @@ impl<N: Network, O: Observer> World<N, O> {
                     machine.handle_datagram(time, received);
                 }
                 let arrived = self.observer.watches_frames().then_some(&arrival);
-                self.settle_after(node.index(), false, arrived);
+                self.settle_after(node, false, arrived);
                 if self.halted.is_some() {
                     break;
                 }
@@ -310,42 +378,48 @@ impl<N: Network, O: Observer> World<N, O> {
         while self.halted.is_none()
             && let Some(node) = self.network.next_ready()
         {
-            self.settle(node.index(), false);
+            self.settle(node, false);
         }
     }
 
     /// Takes the next wake-up. It is stale if the node wants to be called later.
     fn wake_next(&mut self) {
-        let Some((time, id)) = self.wakeups.pop() else { return };
+        let Some((time, (id, slot))) = self.wakeups.pop() else { return };
+        if let Some(order) = &mut self.part {
+            order.timers.take(slot);
+            order.taken = Some(slot);
+        }
         self.now = self.now.max(time);
-        let node = &mut self.nodes[id.index()];
+        let place = self.place(id);
+        let node = &mut self.nodes[place];
         // This was the earliest entry of the node; later ones may remain in the queue.
         if time == node.scheduled {
             node.scheduled = Time::MAX;
         }
         if node.wanted <= self.now {
             node.machine.handle_timeout(self.now);
-            self.settle(id.index(), true);
+            self.settle(id, true);
         } else {
-            self.schedule(id.index());
+            self.schedule(id);
         }
     }
 
     /// Completes a call on a node: polls the application and drains the machine until the application has nothing
     /// left to do, then schedules the next wake-up.
-    fn settle(&mut self, index: usize, timers_fired: bool) {
-        self.settle_after(index, timers_fired, None);
+    fn settle(&mut self, id: NodeId, timers_fired: bool) {
+        self.settle_after(id, timers_fired, None);
     }
 
     /// Completes a call as [`settle`](World::settle) does, after the arrival of a datagram if one is given.
-    fn settle_after(&mut self, index: usize, timers_fired: bool, arrived: Option<&Arrival>) {
+    fn settle_after(&mut self, id: NodeId, timers_fired: bool, arrived: Option<&Arrival>) {
         if self.halted.is_some() {
             return;
         }
-        let node = &mut self.nodes[index];
+        let place = self.place(id);
+        let node = &mut self.nodes[place];
         let mut host = NodeHost {
             now: self.now,
-            node: NodeId(index as u32),
+            node: id,
             network: &mut self.network,
             observer: &mut self.observer,
             copy_cache: &mut self.copy_cache,
@@ -407,25 +481,39 @@ impl<N: Network, O: Observer> World<N, O> {
             }
         };
         self.max_emitted = self.max_emitted.max(host.datagrams);
-        if self.observer.watches_held()
-            && let Some(messages) = node.machine.held()
-        {
-            self.observer.held(self.now, NodeId(index as u32), messages);
-        }
+        self.report_held(id);
+        let node = &mut self.nodes[place];
         if self.observer.watches_machines() {
-            self.observer.machine(self.now, NodeId(index as u32), node.machine.as_ref(), wanted);
+            self.observer.machine(self.now, id, node.machine.as_ref(), wanted);
         }
         node.wanted = wanted.unwrap_or(Time::MAX);
-        self.schedule(index);
+        self.schedule(id);
     }
 
-    fn schedule(&mut self, index: usize) {
-        let node = &mut self.nodes[index];
+    /// Reports the number of messages that a machine keeps, if it has changed. An observer of packets gets it after
+    /// each call.
+    fn report_held(&mut self, id: NodeId) {
+        if !self.observer.watches_held() {
+            return;
+        }
+        let place = self.place(id);
+        let node = &mut self.nodes[place];
+        let Some(messages) = node.machine.held() else { return };
+        let now = u32::try_from(messages).unwrap_or(u32::MAX);
+        if std::mem::replace(&mut node.held, now) != now || self.observer.watches_packets() {
+            self.observer.held(self.now, id, messages);
+        }
+    }
+
+    fn schedule(&mut self, id: NodeId) {
+        let place = self.place(id);
+        let node = &mut self.nodes[place];
         // A machine that is added late may want a time in the past.
         let at = node.wanted.max(self.now);
         if at < node.scheduled {
             node.scheduled = at;
-            self.wakeups.push(at, NodeId(index as u32));
+            let slot = self.part.as_mut().map_or(Slot::OF_WHOLE, |order| order.timers.queue());
+            self.wakeups.push(at, (id, slot));
         }
     }
 
@@ -451,7 +539,8 @@ impl<N: Network, O: Observer> World<N, O> {
 
     /// Machine of a node.
     pub fn machine(&mut self, node: NodeId) -> &mut dyn Machine {
-        self.nodes[node.index()].machine.as_mut()
+        let place = self.place(node);
+        self.nodes[place].machine.as_mut()
     }
 
     /// Network, to be changed between steps only.

@@ -1,6 +1,7 @@
 //! Runs on this machine: with a limit of memory and the real time, and all runs of a plan on several threads.
 
 mod memory;
+mod pool;
 mod threads;
 
 use std::sync::Mutex;
@@ -10,13 +11,13 @@ use std::time::{Duration, Instant};
 use carillon_core::{DataSize, Observer};
 
 pub use carillon_run::run::{
-    Numbering, RunError, RunResult, SettledCount, SimulatedWorld, build_node, build_world, is_over,
-    payload_bytes,
+    Numbering, RunError, RunResult, SettledCount, SimulatedWorld, Supervisor, Task, Unsupervised, Workers,
+    build_node, build_world, is_over, payload_bytes, simulate_on,
 };
-use carillon_run::run::{Supervisor, simulate};
 
 use crate::plan::{Plan, Run};
 use memory::MemoryWatch;
+use pool::Pool;
 
 pub use threads::{Permits, Rank, Threads};
 
@@ -31,14 +32,25 @@ pub fn run_while(
     observer: &mut dyn Observer,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<RunResult>, RunError> {
-    let begin = Instant::now();
-    simulate(run, observer, &mut Process { begin, memory: MemoryWatch::new(run.scenario.memory_limit), stop })
+    run_on(run, observer, stop, 1)
 }
 
-/// Runs these runs of a plan on several threads and passes each result to `take` as it ends, with its index in the
-/// plan. `take` returns the first run that is still needed: earlier ones do not start, and those in progress are
-/// abandoned. The first error of a run or of `take` ends it. So does `stop`: no further run starts, and runs in
-/// progress are abandoned.
+/// Runs one run of a plan as [`run_while`] does, on several threads if its scenario allows it.
+pub fn run_on(
+    run: &Run,
+    observer: &mut dyn Observer,
+    stop: &(dyn Fn() -> bool + Sync),
+    threads: usize,
+) -> Result<Option<RunResult>, RunError> {
+    let begin = Instant::now();
+    let memory = MemoryWatch::new(run.scenario.memory_limit);
+    simulate_on(run, observer, &mut Process { begin, memory, stop }, &Pool::new(threads))
+}
+
+/// Runs these runs of a plan on several threads, more than one for each if the runs are fewer. Passes each result to
+/// `take` as it ends, with its index in the plan. `take` returns the first run that is still needed: earlier ones do
+/// not start, and those in progress are abandoned. The first error of a run or of `take` ends it. So does `stop`: no
+/// further run starts, and runs in progress are abandoned.
 pub fn run_each<E: From<RunError> + Send>(
     plan: &Plan,
     runs: &[usize],
@@ -50,6 +62,7 @@ pub fn run_each<E: From<RunError> + Send>(
     let first_needed = AtomicUsize::new(0);
     let taken = Mutex::new((take, Ok(())));
     let failed = AtomicBool::new(false);
+    let of_each = threads.of_each(runs.len());
     let work = || {
         let over = || stop() || failed.load(Ordering::Relaxed);
         let mut permit = threads.permit();
@@ -60,8 +73,8 @@ pub fn run_each<E: From<RunError> + Send>(
             if is_needless() {
                 continue;
             }
-            let result =
-                run_while(&plan.runs[run], &mut carillon_core::NoObserver, &|| over() || is_needless());
+            let stops = || over() || is_needless();
+            let result = run_on(&plan.runs[run], &mut carillon_core::NoObserver, &stops, of_each);
             // A thread that died with the lock has failed with a panic of its own.
             let Ok(mut taken) = taken.lock() else { return };
             let (take, outcome) = &mut *taken;

@@ -29,6 +29,14 @@ impl<'a> Threads<'a> {
         }
     }
 
+    /// Number of threads for each of this many runs, if they are fewer than the threads.
+    pub(super) fn of_each(self, runs: usize) -> usize {
+        match self {
+            Threads::Own(number) => (number / runs.max(1)).max(1),
+            Threads::Shared(..) | Threads::One(..) => 1,
+        }
+    }
+
     /// Restricts the sweep to one thread if other sweeps can use the rest.
     pub(crate) fn one_if_shared(self) -> Self {
         match self {

@@ -34,6 +34,7 @@ impl Ending {
         Ending { senders: scenario.sending(), finished: 0, finished_at: None }
     }
 
+    /// Returns true if the run of a world is over after its last step.
     pub(super) fn has_come<O: Observer>(
         &mut self,
         scenario: &Scenario,
@@ -43,13 +44,27 @@ impl Ending {
         if self.finished < self.senders.len() && !world.take_senders_moved() {
             return false;
         }
+        let now = world.now();
+        let is_finished =
+            |sender| world.machine(sender).as_sender().is_none_or(|sender| sender.is_finished());
+        self.has_come_at(scenario, now, is_finished, settled.count())
+    }
+
+    /// Returns true if the run is over at this time, with these senders finished and this number of final outcomes.
+    pub(super) fn has_come_at(
+        &mut self,
+        scenario: &Scenario,
+        now: Time,
+        mut is_finished: impl FnMut(NodeId) -> bool,
+        settled: u64,
+    ) -> bool {
         while let Some(&sender) = self.senders.get(self.finished) {
-            if world.machine(sender).as_sender().is_some_and(|sender| !sender.is_finished()) {
+            if !is_finished(sender) {
                 return false;
             }
             self.finished += 1;
         }
-        let finished_at = *self.finished_at.get_or_insert(world.now());
-        is_over(scenario, world.now().since(finished_at), settled.count())
+        let finished_at = *self.finished_at.get_or_insert(now);
+        is_over(scenario, now.since(finished_at), settled)
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod competitor;
 mod ending;
 mod error;
 mod node;
+mod parts;
 mod settled;
 mod supervisor;
 mod world;
@@ -17,7 +18,7 @@ pub use ending::is_over;
 pub use error::RunError;
 pub use node::{NodeParts, Numbering, build_node, payload_bytes};
 pub use settled::SettledCount;
-pub use supervisor::{Supervisor, Unsupervised};
+pub use supervisor::{OneThread, Supervisor, Task, Unsupervised, Workers};
 pub use world::{SimulatedWorld, build_world};
 
 use crate::metrics::{self, MessageRecord, Recorder, SampleNodes, Samples};
@@ -52,17 +53,23 @@ pub fn simulate(
     observer: &mut dyn Observer,
     supervisor: &mut dyn Supervisor,
 ) -> Result<Option<RunResult>, RunError> {
+    simulate_on(run, observer, supervisor, &OneThread)
+}
+
+/// Simulates one run as [`simulate`] does, on several threads if the scenario allows it. The results are the same for
+/// any number of threads.
+pub fn simulate_on(
+    run: &Run,
+    observer: &mut dyn Observer,
+    supervisor: &mut dyn Supervisor,
+    workers: &dyn Workers,
+) -> Result<Option<RunResult>, RunError> {
     let scenario = &run.scenario;
+    if let Some(partition) = parts::partition(scenario, observer, workers) {
+        return parts::simulate(run, observer, supervisor, workers, partition);
+    }
     let settled = SettledCount::default();
-    let watch = RunObserver {
-        scenario,
-        recorder: Recorder::new(scenario),
-        settled: settled.clone(),
-        supervisor,
-        frames_watched: observer.watches_frames(),
-        machines_watched: observer.watches_machines(),
-        observer,
-    };
+    let watch = RunObserver::new(scenario, observer, supervisor, &settled);
     let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
         Ok(world) => world,
         Err(_) if scenario.keeps_unfinished => return RunResult::of_nothing(run).map(Some),
@@ -102,25 +109,50 @@ pub fn simulate(
     if goes_on(reason) {
         reason = run_to(&mut world, limit);
     }
-    let (steps, now) = (world.steps(), world.now());
-    let RunObserver { recorder, supervisor, .. } = world.into_observer();
-    if let Some((resident, limit)) = supervisor.exceeded_memory() {
-        return Err(RunError::Memory { time: now, resident, limit });
-    }
-    if stopped || reason == StopReason::Stopped {
-        return Ok(None);
-    }
-    if let StopReason::Runaway(Runaway { node, time, datagrams, records }) = reason {
-        // Each datagram is a step to come.
-        spent = datagrams > scenario.step_limit;
-        if !spent || datagrams > scenario.emission_limit {
-            let (role, protocol) = (scenario.role_of(node), scenario.protocol.name);
-            return Err(RunError::Runaway { node, role, protocol, time, datagrams, records });
+    let end = End { steps: world.steps(), now: world.now(), reason, stopped, spent };
+    end.result(run, world.into_observer(), ending.finished_at.is_some())
+}
+
+/// End of a run.
+struct End {
+    steps: u64,
+    now: Time,
+    reason: StopReason,
+    /// True if the supervisor or the observer stopped the run between two steps.
+    stopped: bool,
+    /// True if it reached its limit of steps.
+    spent: bool,
+}
+
+impl End {
+    /// Result of a run that ended so. `None` if it was stopped.
+    fn result(
+        self,
+        run: &Run,
+        observer: RunObserver<'_>,
+        senders_finished: bool,
+    ) -> Result<Option<RunResult>, RunError> {
+        let End { steps, now, reason, stopped, mut spent } = self;
+        let scenario = &run.scenario;
+        let RunObserver { recorder, supervisor, .. } = observer;
+        if let Some((resident, limit)) = supervisor.exceeded_memory() {
+            return Err(RunError::Memory { time: now, resident, limit });
         }
+        if stopped || reason == StopReason::Stopped {
+            return Ok(None);
+        }
+        if let StopReason::Runaway(Runaway { node, time, datagrams, records }) = reason {
+            // Each datagram is a step to come.
+            spent = datagrams > scenario.step_limit;
+            if !spent || datagrams > scenario.emission_limit {
+                let (role, protocol) = (scenario.role_of(node), scenario.protocol.name);
+                return Err(RunError::Runaway { node, role, protocol, time, datagrams, records });
+            }
+        }
+        let steps = if spent { steps.max(scenario.step_limit) } else { steps };
+        let done = !spent && (reason == StopReason::Done || senders_finished);
+        RunResult::new(run, recorder, done, steps, supervisor.elapsed()).map(Some)
     }
-    let steps = if spent { steps.max(scenario.step_limit) } else { steps };
-    let done = !spent && (reason == StopReason::Done || ending.finished_at.is_some());
-    RunResult::new(run, recorder, done, steps, supervisor.elapsed()).map(Some)
 }
 
 impl RunResult {
@@ -181,11 +213,33 @@ struct RunObserver<'a> {
     recorder: Recorder,
     settled: SettledCount,
     supervisor: &'a mut dyn Supervisor,
+    /// True if `observer` records receptions; the recorder does not.
+    receptions_watched: bool,
     /// True if `observer` wants to know the frames of events.
     frames_watched: bool,
     /// True if `observer` wants to see machines after each call.
     machines_watched: bool,
     observer: &'a mut dyn Observer,
+}
+
+impl<'a> RunObserver<'a> {
+    fn new(
+        scenario: &'a Scenario,
+        observer: &'a mut dyn Observer,
+        supervisor: &'a mut dyn Supervisor,
+        settled: &SettledCount,
+    ) -> Self {
+        RunObserver {
+            scenario,
+            recorder: Recorder::new(scenario),
+            settled: settled.clone(),
+            supervisor,
+            receptions_watched: observer.watches_receptions(),
+            frames_watched: observer.watches_frames(),
+            machines_watched: observer.watches_machines(),
+            observer,
+        }
+    }
 }
 
 impl Observer for RunObserver<'_> {
@@ -201,6 +255,10 @@ impl Observer for RunObserver<'_> {
 
     fn watches_held(&self) -> bool {
         self.recorder.watches_held()
+    }
+
+    fn watches_receptions(&self) -> bool {
+        self.receptions_watched
     }
 
     fn watches_frames(&self) -> bool {

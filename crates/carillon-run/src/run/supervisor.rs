@@ -27,3 +27,39 @@ pub trait Supervisor: Send {
 pub struct Unsupervised;
 
 impl Supervisor for Unsupervised {}
+
+/// Piece of work that runs beside others.
+pub type Task<'a> = Box<dyn FnOnce() + Send + 'a>;
+
+/// Threads of the host on which a run may be simulated in parts.
+pub trait Workers: Sync {
+    /// Number of threads.
+    fn number(&self) -> usize;
+
+    /// Number of nodes from which on a network is divided. Below it, parts are not worth their overhead.
+    fn least_nodes(&self) -> usize {
+        2000
+    }
+
+    /// Number of steps after which a part of a network pauses.
+    fn most_steps(&self) -> usize {
+        1 << 17
+    }
+
+    /// Completes all tasks, in any order.
+    fn complete(&self, tasks: Vec<Task<'_>>);
+}
+
+/// No thread but the caller's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneThread;
+
+impl Workers for OneThread {
+    fn number(&self) -> usize {
+        1
+    }
+
+    fn complete(&self, tasks: Vec<Task<'_>>) {
+        tasks.into_iter().for_each(|task| task());
+    }
+}

@@ -1,7 +1,7 @@
 //! The world of a scenario: its network, with a machine and an application at each node.
 
 use carillon_core::{NodeId, Observer, Role, Seeds};
-use carillon_sim::graph::Graph;
+use carillon_sim::graph::{Graph, PartId, Partition};
 use carillon_sim::{Crashed, Hosts, LossyInterfaces, Network, World};
 
 use super::competitor::accompany;
@@ -34,16 +34,14 @@ pub(super) fn build_counted<O: Observer>(
     observer: O,
     settled: &SettledCount,
 ) -> Result<SimulatedWorld<O>, RunError> {
-    let payload = payload_bytes(scenario)?;
-    let members = scenario.members();
-    let numbering = Numbering::global(scenario, members.clone());
     let (network, nodes): (Box<dyn Network>, usize) = match &scenario.network {
         ScenarioNetwork::Lan(lan) => {
             let nodes = scenario.stations();
             (lan.clone().medium(nodes, seeds), nodes)
         }
         ScenarioNetwork::Graph(graph) => {
-            (Box::new(routed(scenario, graph, &members, seeds)), graph.topology.nodes())
+            let network = Graph::new(graph.topology.clone(), graph.config, seeds);
+            (Box::new(routed(network, scenario, graph)), graph.topology.nodes())
         }
     };
     let network = with_lossy_interfaces(network, scenario, seeds);
@@ -51,15 +49,44 @@ pub(super) fn build_counted<O: Observer>(
         Some(hosts) => Box::new(Hosts::new(network, hosts, nodes, seeds)),
         None => network,
     };
-    let mut is_host = vec![false; nodes];
-    members.iter().chain([&scenario.sender()]).for_each(|host| is_host[host.index()] = true);
-    scenario.only_helping().for_each(|host| is_host[host.index()] = true);
-    let mut world = World::new(network, observer)
-        .with_helpers(scenario.helpers.clone())
-        .with_emission_limit(scenario.emission_limit.min(scenario.step_limit));
-    for node in (0..nodes as u32).map(NodeId) {
+    let world = World::new(network, observer).with_helpers(scenario.helpers.clone());
+    let nodes: Vec<NodeId> = (0..nodes as u32).map(NodeId).collect();
+    with_nodes(world, scenario, seeds, settled, &nodes)
+}
+
+/// Builds one part of a routed network.
+pub(super) fn build_part<O: Observer>(
+    scenario: &Scenario,
+    graph: &RoutedNetwork,
+    seeds: &Seeds,
+    observer: O,
+    settled: &SettledCount,
+    (partition, part): (&Partition, PartId),
+) -> Result<SimulatedWorld<O>, RunError> {
+    let network = Graph::part(graph.topology.clone(), graph.config, seeds, partition, part);
+    let network = with_lossy_interfaces(Box::new(routed(network, scenario, graph)), scenario, seeds);
+    let world = World::new(network, observer).with_part(partition, part);
+    with_nodes(world, scenario, seeds, settled, partition.nodes_of(part))
+}
+
+/// Adds a machine and an application at each of these nodes, in ascending order.
+fn with_nodes<O: Observer>(
+    world: SimulatedWorld<O>,
+    scenario: &Scenario,
+    seeds: &Seeds,
+    settled: &SettledCount,
+    nodes: &[NodeId],
+) -> Result<SimulatedWorld<O>, RunError> {
+    let mut world = world.with_emission_limit(scenario.emission_limit.min(scenario.step_limit));
+    let payload = payload_bytes(scenario)?;
+    let members = scenario.members();
+    let numbering = Numbering::global(scenario, members.clone());
+    let mut hosts: Vec<NodeId> =
+        members.iter().copied().chain([scenario.sender()]).chain(scenario.only_helping()).collect();
+    hosts.sort_unstable();
+    for &node in nodes {
         let numbering = Numbering { node, ..numbering.clone() };
-        if is_host[node.index()] {
+        if hosts.binary_search(&node).is_ok() {
             let (machine, application) = build_node(scenario, seeds, payload, node, &numbering, settled)?;
             let context = context(scenario, &seeds.node(node), payload, &numbering);
             world.add_node(accompany(scenario, &context, node, machine)?, application);
@@ -88,9 +115,9 @@ fn with_lossy_interfaces(network: Box<dyn Network>, scenario: &Scenario, seeds: 
     Box::new(lossy)
 }
 
-/// The routed network of a scenario, with its members, its relays and its losses.
-fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds: &Seeds) -> Graph {
-    let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
+/// Gives the network of a scenario its members, its relays and its losses.
+fn routed(mut graph: Graph, scenario: &Scenario, routed: &RoutedNetwork) -> Graph {
+    let members = scenario.members();
     let sender = scenario.protocol.session.sender_hears_group.then(|| scenario.sender());
     let listeners = members.iter().copied().chain(scenario.only_helping()).chain(sender);
     listeners.for_each(|node| graph.join(drops::GROUP, node));

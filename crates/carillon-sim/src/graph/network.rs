@@ -9,15 +9,18 @@ use carillon_core::{
     Observer, PortId, PortSet, Scope, Seeds, Time, Transmit, Verdict,
 };
 
+use super::crossings::Crossings;
 use super::input::InputBuffer;
 use super::link::{Fate, LinkState, LossModel, SingleLoss};
 use super::outage::{Outage, Outages};
-use super::packet::{Hop, Packet, Pending, UnicastCache};
+use super::packet::{Hop, Packet, UnicastCache};
+use super::partition::{PartId, Partition};
+use super::pending::{Departure, Pending, PendingEvents};
 use super::routes::{DeliveryTree, Routes};
 use super::topology::Topology;
 use crate::loss::{LossSection, LossyPlace};
 use crate::network::{Arrival, Network, Precedence};
-use crate::queue::EventQueue;
+use crate::serials::Slot;
 
 /// Parameters of all links and packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +59,7 @@ pub struct Graph {
     config: GraphConfig,
     /// Random streams of the links from their first end, and from their second.
     seeds: [NodeSeeds; 2],
-    /// Two for each link: from its first end, and from its second.
+    /// State of the link behind each port, away from its node; in the order of `behind`.
     wires: Vec<LinkState>,
     up: Vec<bool>,
     /// Queues of links that differ from `config`.
@@ -76,7 +79,7 @@ pub struct Graph {
     /// Adjacency of each port of each node; `first_port` has the first index of each node.
     behind: Vec<Adjacency>,
     first_port: Vec<u32>,
-    pending: EventQueue<Pending>,
+    pending: PendingEvents,
     /// Nodes that were told to wait; `ready` has those with room again.
     waiting: BTreeSet<NodeId>,
     ready: VecDeque<NodeId>,
@@ -91,8 +94,6 @@ pub struct Graph {
 #[derive(Clone, Copy, Debug)]
 struct Adjacency {
     link: u32,
-    /// Index of the link's direction that leaves by the port.
-    wire: u32,
     node: NodeId,
     /// Port of the neighbour on the link.
     ingress: PortId,
@@ -101,18 +102,40 @@ struct Adjacency {
 impl Graph {
     /// Network with empty groups.
     pub fn new(topology: Arc<Topology>, config: GraphConfig, seeds: &Seeds) -> Self {
-        let wires = topology.links().iter().flat_map(|link| {
-            let wire = || LinkState::new(link.delay, link.rate.unwrap_or(config.rate));
-            [wire(), wire()]
-        });
-        let mut behind = Vec::with_capacity(2 * topology.links().len());
-        let mut first_port = vec![0];
+        Graph::with_pending(topology, config, seeds, PendingEvents::default())
+    }
+
+    /// Part of a network that is simulated in several parts: its nodes, and the links from them.
+    pub fn part(
+        topology: Arc<Topology>,
+        config: GraphConfig,
+        seeds: &Seeds,
+        partition: &Partition,
+        part: PartId,
+    ) -> Self {
+        let pending = PendingEvents::of_part(Crossings::new(partition.clone(), part));
+        Graph::with_pending(topology, config, seeds, pending)
+    }
+
+    fn with_pending(
+        topology: Arc<Topology>,
+        config: GraphConfig,
+        seeds: &Seeds,
+        pending: PendingEvents,
+    ) -> Self {
+        let mut behind = Vec::new();
+        let mut wires = Vec::new();
+        let mut first_port = Vec::with_capacity(topology.nodes() + 1);
+        first_port.push(0);
         for node in (0..topology.nodes() as u32).map(NodeId) {
-            behind.extend(topology.ports(node).filter_map(|(_, link, of)| {
-                let other = of.other(node);
-                let wire = 2 * link + u32::from(of.ends[0] != node);
-                Some(Adjacency { link, wire, node: other, ingress: topology.port_on(other, link)? })
-            }));
+            if pending.has(node) {
+                for (_, number, link) in topology.ports(node) {
+                    let other = link.other(node);
+                    let Some(ingress) = topology.port_on(other, number) else { continue };
+                    behind.push(Adjacency { link: number, node: other, ingress });
+                    wires.push(LinkState::new(link.delay, link.rate.unwrap_or(config.rate)));
+                }
+            }
             first_port.push(behind.len() as u32);
         }
         let queues = (0..).zip(topology.links());
@@ -124,14 +147,14 @@ impl Graph {
             next_change: Time::MAX,
             behind,
             first_port,
-            wires: wires.collect(),
+            wires,
             up: vec![true; topology.links().len()],
             relays: vec![false; topology.nodes()],
             inputs: BTreeMap::new(),
             members: BTreeMap::new(),
             routes: Routes::new(&topology),
             trees: BTreeMap::new(),
-            pending: EventQueue::new(),
+            pending,
             waiting: BTreeSet::new(),
             ready: VecDeque::new(),
             unicasts: UnicastCache::default(),
@@ -169,25 +192,29 @@ impl Graph {
 
     /// Sets the loss model of a link, from this end to the other.
     pub fn set_loss(&mut self, link: u32, from: NodeId, model: LossModel) {
-        let wire = self.wire(link, from);
         if *self.loss != model {
             self.loss = Arc::new(model);
         }
-        self.wires[wire].set_loss(self.loss.clone());
+        let loss = self.loss.clone();
+        if let Some(wire) = self.wire(link, from) {
+            wire.set_loss(loss);
+        }
     }
 
     /// Adds a loss section to a link, from this end to the other. A packet survives if the loss model and every section
     /// let it pass.
     pub fn add_loss(&mut self, link: u32, from: NodeId, section: Arc<LossSection>) {
-        let wire = self.wire(link, from);
         let to = self.topology.links()[link as usize].other(from);
-        self.wires[wire].add_loss(section, LossyPlace::Link { from, to });
+        if let Some(wire) = self.wire(link, from) {
+            wire.add_loss(section, LossyPlace::Link { from, to });
+        }
     }
 
     /// Sets the standard deviation of a link's delay, from this end to the other (normal distribution).
     pub fn set_deviation(&mut self, link: u32, from: NodeId, deviation: Duration) {
-        let wire = self.wire(link, from);
-        self.wires[wire].set_deviation(deviation);
+        if let Some(wire) = self.wire(link, from) {
+            wire.set_deviation(deviation);
+        }
     }
 
     /// Gives a node an input buffer of `places` packets, of which it processes one every `interval`; more are lost.
@@ -197,8 +224,9 @@ impl Graph {
 
     /// Loses a single packet on a link, from this end to the other.
     pub fn lose(&mut self, link: u32, from: NodeId, loss: SingleLoss) {
-        let wire = self.wire(link, from);
-        self.wires[wire].lose(loss);
+        if let Some(wire) = self.wire(link, from) {
+            wire.lose(loss);
+        }
     }
 
     /// Takes a link down or up. Routes change at once; packets on the link still arrive.
@@ -246,18 +274,28 @@ impl Graph {
         tree.clone()
     }
 
-    fn wire(&self, link: u32, from: NodeId) -> usize {
-        2 * link as usize + usize::from(self.topology.links()[link as usize].ends[0] != from)
+    /// State of a link from this end to the other; `None` if the end belongs to another part.
+    fn wire(&mut self, link: u32, from: NodeId) -> Option<&mut LinkState> {
+        let port = self.topology.port_on(from, link)?;
+        let ports = self.ports(from);
+        self.wires[ports].get_mut(usize::from(port.0))
+    }
+
+    /// Range of a node's ports in `behind` and `wires`.
+    fn ports(&self, node: NodeId) -> std::ops::Range<usize> {
+        self.first_port[node.index()] as usize..self.first_port[node.index() + 1] as usize
     }
 
     /// Sends a packet out of a port of its current node.
     fn put(&mut self, now: Time, port: PortId, hop: &Hop, scope: Scope, observer: &mut dyn Observer) {
         let &Hop { ref packet, to: from, target, .. } = hop;
-        let ports = self.first_port[from.index()] as usize..self.first_port[from.index() + 1] as usize;
-        let Some(&Adjacency { link, wire, node: to, ingress }) = self.behind[ports].get(usize::from(port.0))
-        else {
+        let wire = self.first_port[from.index()] as usize + usize::from(port.0);
+        let ports = self.ports(from);
+        let Some(&Adjacency { link, node: to, ingress }) = self.behind[ports].get(usize::from(port.0)) else {
             return;
         };
+        // Of the two directions of a link.
+        let direction = |topology: &Topology| usize::from(topology.links()[link as usize].ends[0] != from);
         if let Some(outages) = &mut self.outages {
             if outages.interrupt(link, now, now) {
                 let original = packet.original.is_some();
@@ -267,15 +305,14 @@ impl Graph {
                 observer.frame_event(now, from, &lost, &frame);
                 return;
             }
-            if let Some(at) = outages.recovery(link, wire as usize % 2, now) {
-                self.wires[wire as usize].flush(at);
+            if let Some(at) = outages.recovery(link, direction(&self.topology), now) {
+                self.wires[wire].flush(at);
             }
         } else if !self.up[link as usize] {
             return;
         }
         let bytes = packet.bytes.len() as u64 + u64::from(self.config.overhead);
-        let wire = wire as usize;
-        let seeds = || self.seeds[wire % 2].node(NodeId(link));
+        let seeds = || self.seeds[direction(&self.topology)].node(NodeId(link));
         let limit = self.queue(link);
         let mut fate = self.wires[wire].put(now, bytes, limit, packet.original, seeds);
         if let (Fate::Arrives(passage), Some(outages)) = (fate, &self.outages)
@@ -294,7 +331,8 @@ impl Graph {
             }
             Fate::Arrives(passage) => {
                 tell(frame.passing(passage), Event::FrameSent { bytes: bytes as u32 });
-                let hop = Hop { packet: packet.clone(), to, target, ingress: Some(ingress), scope };
+                let (slot, port) = (Slot::OF_WHOLE, ingress);
+                let hop = Hop { packet: packet.clone(), to, target, slot, port, arrives: true, scope };
                 self.pending.push(passage.arrives, Pending::Arrives(hop));
             }
         }
@@ -303,7 +341,7 @@ impl Graph {
     /// Forwards a packet from a node where it has arrived or starts, on these of its ports.
     fn send_on(&mut self, now: Time, hop: &Hop, only: Option<&PortSet>, observer: &mut dyn Observer) {
         // Routers decrement the scope, senders do not. No packet can loop for ever, even if relays misdirect it.
-        let is_router = hop.ingress.is_some();
+        let is_router = hop.arrives;
         if is_router && hop.scope.0 <= 1 {
             return;
         }
@@ -359,7 +397,7 @@ impl Graph {
             None => self.unicasts.packet(Packet { source, group, bytes, original, tree }),
             Some(_) => Arc::new(Packet { source, group, bytes, original, tree }),
         };
-        Some(Hop { packet, to: at, target, ingress: None, scope })
+        Some(Hop { packet, to: at, target, slot: Slot::OF_WHOLE, port: PortId(0), arrives: false, scope })
     }
 
     /// Returns true if a packet is for the node where it arrived; `None` if it is a multicast packet from another
@@ -368,7 +406,7 @@ impl Graph {
         match hop.packet.group {
             None => Some(hop.target == hop.to),
             Some(_) => self.with_tree(&hop.packet, |_, tree| {
-                let came_right = tree.upstream(hop.to) == hop.ingress;
+                let came_right = tree.upstream(hop.to) == hop.ingress();
                 came_right.then(|| hop.to != hop.packet.source && tree.is_member(hop.to))
             }),
         }
@@ -406,7 +444,7 @@ impl Graph {
         arrival.source = hop.packet.source;
         arrival.dest = hop.dest();
         arrival.bytes = hop.packet.bytes.clone();
-        arrival.ingress = hop.ingress.unwrap_or(PortId(0));
+        arrival.ingress = hop.port;
         arrival.scope = hop.scope;
         arrival.original = hop.packet.original;
         arrival.transit = transit;
@@ -428,22 +466,26 @@ impl Network for Graph {
         match transmit.departure.filter(|&at| at > now) {
             None => self.start(now, from, transmit, bytes, observer),
             // The interface holds the datagram until its departure time.
-            Some(at) => self.pending.push(at, Pending::Departs(Box::new((from, transmit, bytes)))),
+            Some(at) => self.pending.push(
+                at,
+                Pending::Departs(Box::new(Departure { from, transmit, bytes, slot: Slot::OF_WHOLE })),
+            ),
         }
     }
 
     fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
         let Some(limit) = self.config.port_queue else { return true };
         let limit = |link: u32| self.queue(link).min(limit.get() as usize).max(1);
-        let ports = self.first_port[node.index()] as usize..self.first_port[node.index() + 1] as usize;
-        let full = self.behind[ports]
+        let ports = self.ports(node);
+        let full = self.behind[ports.clone()]
             .iter()
-            .filter(|behind| self.up[behind.link as usize])
-            .filter_map(|behind| self.wires[behind.wire as usize].has_room_at(now, limit(behind.link)));
+            .zip(&self.wires[ports])
+            .filter(|(behind, _)| self.up[behind.link as usize])
+            .filter_map(|(behind, wire)| wire.has_room_at(now, limit(behind.link)));
         // All ports share one socket, so the fullest one decides.
         let Some(at) = full.max() else { return true };
         if self.waiting.insert(node) {
-            self.pending.push(at, Pending::Ready(node));
+            self.pending.push(at, Pending::Ready(node, Slot::OF_WHOLE));
         }
         false
     }
@@ -463,11 +505,11 @@ impl Network for Graph {
         let hop = match self.pending.pop() {
             None => return false,
             Some((_, Pending::Departs(held))) => {
-                let (from, transmit, bytes) = *held;
+                let Departure { from, transmit, bytes, .. } = *held;
                 self.start(now, from, transmit, bytes, observer);
                 return false;
             }
-            Some((_, Pending::Ready(node))) => {
+            Some((_, Pending::Ready(node, _))) => {
                 self.waiting.remove(&node);
                 self.ready.push_back(node);
                 return false;
@@ -495,7 +537,7 @@ impl Network for Graph {
                 Some(at) => self.pending.push(at, Pending::Taken(Box::new(hop))),
                 None => {
                     let event = Event::Dropped { reason: DropReason::Implosion };
-                    let link = hop.ingress.and_then(|ingress| self.link_to(hop.to, ingress));
+                    let link = hop.ingress().and_then(|ingress| self.link_to(hop.to, ingress));
                     let frame = Frame::new(link, &hop.packet.bytes).original(hop.packet.original.is_some());
                     observer.frame_event(now, hop.to, &event, &frame);
                 }
@@ -509,9 +551,12 @@ impl Network for Graph {
     }
 
     fn link_to(&self, node: NodeId, ingress: PortId) -> Option<LinkDirection> {
-        let ports = self.first_port[node.index()] as usize..self.first_port[node.index() + 1] as usize;
-        let behind = self.behind[ports].get(usize::from(ingress.0))?;
+        let behind = self.behind[self.ports(node)].get(usize::from(ingress.0))?;
         Some(LinkDirection { from: behind.node, to: node })
+    }
+
+    fn crossings(&mut self) -> Option<&mut Crossings> {
+        self.pending.crossings()
     }
 
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {

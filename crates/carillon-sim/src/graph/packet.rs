@@ -1,11 +1,12 @@
-//! Packets on their way through a routed network, and the events of the network.
+//! Packets on their way through a routed network.
 
 use std::sync::Arc;
 
-use carillon_core::{Bytes, Dest, GroupId, NodeId, PortId, Scope, Transmit};
+use carillon_core::{Bytes, Dest, GroupId, NodeId, PortId, Scope};
 
 use super::link::SingleLoss;
 use super::routes::DeliveryTree;
+use crate::serials::Slot;
 
 /// Cache of the last unicast packets.
 #[derive(Debug, Default)]
@@ -34,23 +35,6 @@ impl UnicastCache {
     }
 }
 
-/// Event of the network.
-#[derive(Debug)]
-pub(super) enum Pending {
-    /// A packet arrives at a node.
-    Arrives(Hop),
-    /// The interface of a node releases a datagram. It is boxed, since it is rare and large and the queue moves
-    /// events about.
-    Departs(Box<(NodeId, Transmit, Bytes)>),
-    /// The ports of a node have room again.
-    Ready(NodeId),
-    /// A node has processed a packet. It is boxed for the same reason.
-    Taken(Box<Hop>),
-}
-
-// There is one for each packet on each link.
-const _: () = assert!(size_of::<Pending>() <= 24);
-
 /// Packet on its way to a node.
 #[derive(Clone, Debug)]
 pub(super) struct Hop {
@@ -58,12 +42,20 @@ pub(super) struct Hop {
     pub(super) to: NodeId,
     /// Destination of a unicast packet.
     pub(super) target: NodeId,
-    /// Port of arrival; `None` if the packet only now leaves `to`, its sender.
-    pub(super) ingress: Option<PortId>,
+    /// Place in the order of all parts, if the network is a part.
+    pub(super) slot: Slot,
+    /// Port of arrival, if the packet arrives; it may only now leave `to`, its sender.
+    pub(super) port: PortId,
+    pub(super) arrives: bool,
     pub(super) scope: Scope,
 }
 
 impl Hop {
+    /// Port of arrival; `None` if the packet only now leaves `to`, its sender.
+    pub(super) fn ingress(&self) -> Option<PortId> {
+        self.arrives.then_some(self.port)
+    }
+
     pub(super) fn dest(&self) -> Dest {
         match self.packet.group {
             None => Dest::Node(self.target),

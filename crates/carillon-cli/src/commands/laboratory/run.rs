@@ -11,7 +11,7 @@ use carillon_lab::inputs;
 use carillon_lab::log::TextLog;
 use carillon_lab::plan::Plan;
 use carillon_lab::results::{self, Contents, Writer};
-use carillon_lab::run::{RunError, RunResult, run_each, run_one};
+use carillon_lab::run::{RunError, RunResult, run_each, run_on, run_one};
 use carillon_lab::scenario::ScenarioFile;
 use carillon_lab::statistics_file::write_pass;
 use carillon_lab::trace::TraceFile;
@@ -112,9 +112,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Ok(first_needed)
     };
     let ended = match (&args.trace, log, args.backend) {
-        (Some(path), _, backend) => {
-            traced(&file, &plan, path, backend, args.medium).and_then(|result| take(0, result).map(drop))
-        }
+        (Some(path), ..) => traced(&file, &plan, path, args).and_then(|result| take(0, result).map(drop)),
         (None, Some(_), Backend::Testbed) => {
             bail!("{origin}: a log of the whole pass is written by the simulator only")
         }
@@ -220,13 +218,8 @@ impl From<anyhow::Error> for RunFailed {
 }
 
 /// Runs the only run of a plan and writes its trace.
-fn traced(
-    file: &ScenarioFile,
-    plan: &Plan,
-    path: &Path,
-    backend: Backend,
-    medium: Medium,
-) -> anyhow::Result<RunResult> {
+fn traced(file: &ScenarioFile, plan: &Plan, path: &Path, args: &Args) -> anyhow::Result<RunResult> {
+    let (backend, medium) = (args.backend, args.medium);
     let [run] = plan.runs.as_slice() else {
         bail!("--trace writes one run, and this scenario has {}: choose one with --set", plan.runs.len());
     };
@@ -239,7 +232,10 @@ fn traced(
     }
     let mut trace = TraceFile::of_run(path, &run.scenario)?;
     let result = match backend {
-        Backend::Sim => run_one(run, &mut trace)?,
+        Backend::Sim => {
+            let result = run_on(run, &mut trace, &|| false, args.jobs.number())?;
+            result.expect("nothing stops the run")
+        }
         Backend::Testbed => {
             let stop = Stop::on_signals()?;
             carillon_testbed::run_one(run, medium.into(), &|| stop.asked(), &mut trace)?
