@@ -155,3 +155,34 @@ fn runs_with_other_connections_stay_whole() {
     }
     assert!(traced(&runs(&scenario(tree, "pgm", loss, 5, 50, 1))[0], 4).2 > 10);
 }
+
+/// Limits end a run at the same step, with the same error and the same trace.
+#[test]
+fn limits_are_the_same_in_parts() {
+    let network = NETWORKS[0];
+    let loss = "model = \"bernoulli\"\np = 0.03";
+    let mut errors = 0;
+    for limit in ["step_limit = 700", "time_limit = \"300 ms\"", "emission_limit = 1", "linger = \"20 ms\""] {
+        for protocol in ["pgm", "carillon"] {
+            let text = scenario(network, protocol, loss, 20, 50, 3);
+            let text = text.replace("unfinished = \"keep\"\ntime_limit = \"60 s\"", limit);
+            let run = &runs(&text)[0];
+            let end = |number| {
+                let mut trace = Vec::new();
+                let mut lines = JsonLines::new(&mut trace);
+                let result = simulate_on(run, &mut lines, &mut Unsupervised, &Threads::new(number));
+                lines.finish().unwrap();
+                let result = result.map(|result| result.expect("nothing stops the run").steps);
+                (format!("{result:?}"), trace)
+            };
+            let (whole, trace) = end(1);
+            errors += usize::from(whole.starts_with("Err"));
+            for number in [2, 3] {
+                let (result, in_parts) = end(number);
+                assert_eq!(result, whole, "{protocol} with {limit}");
+                assert!(in_parts == trace, "{protocol} with {limit}: the traces differ");
+            }
+        }
+    }
+    assert!(errors >= 4, "only {errors} of 8 runs ended by a limit");
+}
