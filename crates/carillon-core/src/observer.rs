@@ -111,6 +111,12 @@ pub trait Observer: Send {
         false
     }
 
+    /// Returns true if the observer distinguishes datagrams of equal contents by the buffers that they are in. Such a
+    /// run is not simulated in parts, because parts share no buffers.
+    fn watches_buffers(&self) -> bool {
+        false
+    }
+
     /// Describes the frame of the next event.
     fn frame(&mut self, _frame: &Frame<'_>) {}
 
@@ -180,6 +186,9 @@ macro_rules! forward {
             fn watches_frames(&self) -> bool {
                 (**self).watches_frames()
             }
+            fn watches_buffers(&self) -> bool {
+                (**self).watches_buffers()
+            }
             fn frame(&mut self, frame: &Frame<'_>) {
                 (**self).frame(frame);
             }
@@ -238,6 +247,9 @@ impl<T: Observer> Observer for Vec<T> {
     }
     fn watches_frames(&self) -> bool {
         self.iter().any(T::watches_frames)
+    }
+    fn watches_buffers(&self) -> bool {
+        self.iter().any(T::watches_buffers)
     }
     fn frame(&mut self, frame: &Frame<'_>) {
         for observer in self {

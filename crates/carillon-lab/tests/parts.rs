@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use carillon_lab::plan::{Plan, Run};
 use carillon_lab::run::{RunResult, Task, Unsupervised, Workers, simulate_on};
 use carillon_lab::scenario::ScenarioFile;
-use carillon_lab::trace::JsonLines;
+use carillon_lab::trace::{JsonLines, TraceFile};
 use carillon_testkit::is_long_tier;
 
 /// Threads that divide even the smallest network, and complete the tasks of a window in changing orders.
@@ -153,6 +153,12 @@ fn runs_with_other_connections_stay_whole() {
         let (_, result, windows) = traced(&runs(&text)[0], 4);
         assert!(windows == 0 && result.steps > 100, "{text}");
     }
+    // A trace for nam numbers datagrams by their buffers.
+    let run = &runs(&scenario(tree, "pgm", loss, 5, 50, 1))[0];
+    let (threads, folder) = (Threads::new(4), tempfile::tempdir().unwrap());
+    let mut nam = TraceFile::of_run(&folder.path().join("x.nam"), &run.scenario).unwrap();
+    simulate_on(run, &mut nam, &mut Unsupervised, &threads).unwrap();
+    assert_eq!(threads.windows.into_inner(), 0);
     assert!(traced(&runs(&scenario(tree, "pgm", loss, 5, 50, 1))[0], 4).2 > 10);
 }
 

@@ -143,6 +143,10 @@ impl Observer for TraceFile {
         self.format.observer_mut().frame(frame);
     }
 
+    fn watches_buffers(&self) -> bool {
+        self.format.observer().watches_buffers()
+    }
+
     fn watches_machines(&self) -> bool {
         self.format.observer().watches_machines()
     }

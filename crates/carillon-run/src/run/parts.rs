@@ -35,7 +35,7 @@ pub(super) fn partition(
         && graph.outages.all.is_empty()
         && !scenario.losses.iter().any(|loss| matches!(loss.section.rule, LossRule::Custom(_)));
     let is_worth_it = workers.number() > 1 && graph.topology.nodes() >= workers.least_nodes();
-    if !is_simple || !is_worth_it || observer.watches_machines() {
+    if !is_simple || !is_worth_it || observer.watches_machines() || observer.watches_buffers() {
         return None;
     }
     let parts = workers.number() * PARTS_PER_WORKER + 1;

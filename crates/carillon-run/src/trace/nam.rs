@@ -369,6 +369,10 @@ impl<W: Write + Send> Observer for Nam<W> {
         self.annotate(time, text);
     }
 
+    fn watches_buffers(&self) -> bool {
+        true
+    }
+
     fn watches_frames(&self) -> bool {
         true
     }

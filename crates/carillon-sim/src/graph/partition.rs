@@ -154,7 +154,7 @@ fn divide(topology: &Topology, source: NodeId, parts: usize) -> Option<Vec<PartI
 }
 
 /// Number of subtrees for each part at least, so that the parts are about equal.
-const SUBTREES_PER_PART: usize = 2;
+const SUBTREES_PER_PART: usize = 8;
 
 #[cfg(test)]
 mod tests {
@@ -194,7 +194,7 @@ mod tests {
             let sizes = || partition.parts().map(|part| partition.nodes_of(part).len());
             assert_eq!(sizes().sum::<usize>(), topology.nodes());
             let (least, most) = (sizes().min().unwrap(), sizes().max().unwrap());
-            assert!(most - least <= topology.nodes() / parts / 5, "{parts} parts of {least} to {most} nodes");
+            assert!(most - least <= topology.nodes() / parts / 4, "{parts} parts of {least} to {most} nodes");
             for part in partition.parts() {
                 for (place, &node) in partition.nodes_of(part).iter().enumerate() {
                     assert_eq!((partition.part_of(node), partition.place(node)), (part, place));
