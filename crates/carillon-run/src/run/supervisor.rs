@@ -38,7 +38,7 @@ pub trait Workers: Sync {
 
     /// Number of nodes from which on a network is divided. Below it, parts are not worth their overhead.
     fn least_nodes(&self) -> usize {
-        2000
+        20_000
     }
 
     /// Number of steps after which a part of a network pauses.
