@@ -22,6 +22,7 @@ mod lag;
 mod ledger;
 mod lost_run;
 mod receiver;
+mod release_claims;
 mod roster;
 mod secret;
 mod sender;

@@ -50,15 +50,37 @@ fn earlier_releases_are_told_and_noticed() {
     let mut old = invitation(7, State::Gathering, "repeat", "");
     old[1] = 2;
     let heard = give_to(&mut machine, ms(0), SENDER, Dest::group(GROUP), &old);
+    assert!(machine.other_sender().is_none(), "one packet may be a damaged one");
+    assert!(
+        give_to(&mut machine, ms(100), SENDER, Dest::group(GROUP), &old).sent.is_empty(),
+        "told once in a while"
+    );
     let told = machine.other_sender().expect("another release");
     assert_eq!((told.node, told.release, &told.name), (SENDER, OtherRelease::Earlier(2), &None));
     assert_eq!((machine.phase(), machine.poll_timeout()), (ReceiverPhase::Seeking, None));
     let [(Dest::Node(SENDER), decline)] = &heard.sent[..] else { panic!("{:?}", heard.sent) };
     assert_eq!(decline[..4], [0xca, 2, 0, 12]);
-    assert!(
-        give_to(&mut machine, ms(100), SENDER, Dest::group(GROUP), &old).sent.is_empty(),
-        "told once in a while"
-    );
+}
+
+/// Noise claims another release with each packet, so a receiver believes none of them.
+#[test]
+fn noise_is_no_other_release() {
+    let mut machine = receiver("a");
+    let claim = |wire: u8| {
+        let mut bytes = invitation(7, State::Gathering, "repeat", "");
+        bytes[9] = wire;
+        bytes
+    };
+    for wire in 100..200 {
+        give_to(&mut machine, ms(wire.into()), SENDER, Dest::group(GROUP), &claim(wire));
+    }
+    assert!(machine.other_sender().is_none());
+    // Among it, a sender of another release is found.
+    for wire in [77, 5, 6, 77] {
+        give_to(&mut machine, ms(300), SENDER, Dest::group(GROUP), &claim(wire));
+    }
+    let release = machine.other_sender().expect("another release").release;
+    assert!(matches!(release, OtherRelease::Version { wire: 77, .. }), "{release:?}");
 }
 
 /// Both ends name the other's release, whatever follows the opening, and no transfer takes place.
@@ -72,6 +94,7 @@ fn other_wire_versions_are_named_at_both_ends() {
     later.extend([0xff; 9]);
     let heard = give_to(&mut machine, ms(0), SENDER, Dest::group(GROUP), &later);
     let release = OtherRelease::Version { release: Release { major: 9, minor: 8, patch: 7 }, wire: 77 };
+    give_to(&mut machine, ms(100), SENDER, Dest::group(GROUP), &later);
     let told = machine.other_sender().expect("another release");
     assert_eq!((told.release, told.name.as_deref()), (release, Some("source")));
     let [(Dest::Node(SENDER), decline)] = &heard.sent[..] else { panic!("{:?}", heard.sent) };

@@ -28,15 +28,14 @@ impl ReceiverSession {
             (None, Some(packet)) => packet.association,
             (None, None) => return true,
         };
-        // Some packets do not contain the name.
-        let known = self
-            .seeking
-            .met
-            .other_sender
-            .take()
-            .filter(|known| (known.node, known.release) == (node, release));
-        let name = name.or(known.and_then(|known| known.name));
-        self.seeking.met.other_sender = Some(OtherSender { name, node, release });
+        let met = &mut self.seeking.met;
+        if met.release_claims.repeats(node, release) {
+            // Some packets do not contain the name.
+            let known = met.other_sender.take();
+            let known = known.filter(|known| (known.node, known.release) == (node, release));
+            let name = name.or(known.and_then(|known| known.name));
+            met.other_sender = Some(OtherSender { name, node, release });
+        }
         // Notify the sender rarely, and only while no session is joined, since it may be forged.
         if self.invited.is_none() && !self.config.silent && !self.seeking.ignored.has(now, association, node)
         {

@@ -2,6 +2,7 @@
 
 use carillon_core::{States, Time, Timers};
 
+use super::super::release_claims::ReleaseClaims;
 use super::ignored::IgnoredSessions;
 use super::jobs::MissedSession;
 use super::overhearing::Overhearing;
@@ -37,7 +38,9 @@ pub(super) struct Encounters {
     pub unanswered: Option<(String, u64)>,
     /// True if the sender of the session has left it for another job.
     pub left_for_other_job: bool,
-    /// Last sender of another release.
+    /// Senders that claimed another release once.
+    pub release_claims: ReleaseClaims,
+    /// Last sender that claimed another release twice.
     pub other_sender: Option<OtherSender>,
 }
 

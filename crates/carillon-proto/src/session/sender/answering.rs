@@ -1,10 +1,10 @@
 //! Answers: packets to single nodes, with bounds on those to strangers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use carillon_core::{NodeId, Seeds, Time};
-use carillon_wire::session::OtherRelease;
 
+use super::super::release_claims::ReleaseClaims;
 use super::state::{Reply, Rival};
 
 /// Pending answers, and the strangers that the sender remembers.
@@ -18,9 +18,8 @@ pub(super) struct Answering {
     pub strangers: (Time, u32),
     /// Other senders heard on the group.
     pub rivals: Vec<Rival>,
-    /// Nodes that claimed another release once, with the release; the oldest first, at most
-    /// [`MAX_CLAIMS`](super::releases::MAX_CLAIMS).
-    pub release_claims: VecDeque<(NodeId, OtherRelease)>,
+    /// Receivers that claimed another release once.
+    pub release_claims: ReleaseClaims,
 }
 
 impl Answering {
@@ -30,7 +29,7 @@ impl Answering {
             cookies,
             strangers: (Time::ZERO, 0),
             rivals: Vec::new(),
-            release_claims: VecDeque::new(),
+            release_claims: ReleaseClaims::default(),
         }
     }
 }

@@ -27,14 +27,14 @@ impl SenderSession {
             EarlierBody::Ask(nonce) if is_ours => {
                 // The name comes with the DECLINE that follows, unless that is lost.
                 let release = OtherRelease::Earlier(packet.version);
-                if self.is_claimed_again(source, release) {
+                if self.answering.release_claims.repeats(source, release) {
                     self.leave_out(now, source, UNNAMED, UnservedReason::Release(release));
                 }
                 self.answer(now, source, Reply::Earlier(nonce));
             }
             EarlierBody::Decline { name, .. } if is_ours => {
                 let release = OtherRelease::Earlier(packet.version);
-                if !self.is_claimed_again(source, release) {
+                if !self.answering.release_claims.repeats(source, release) {
                     return self.events.dropped(DropReason::Foreign);
                 }
                 self.leave_out(now, source, &name, UnservedReason::Release(release));
@@ -52,27 +52,12 @@ impl SenderSession {
         else {
             return self.events.dropped(DropReason::Malformed);
         };
-        if self.is_over() || !self.is_claimed_again(source, release) {
+        if self.is_over() || !self.answering.release_claims.repeats(source, release) {
             return self.events.dropped(DropReason::Foreign);
         }
         self.leave_out(now, source, &opening.name, UnservedReason::Release(release));
     }
-
-    /// Records that a node claims another release; returns true if it has claimed it before. A receiver of another
-    /// release says so more than once, while a single packet may be damaged.
-    fn is_claimed_again(&mut self, source: NodeId, release: OtherRelease) -> bool {
-        if self.answering.release_claims.contains(&(source, release)) {
-            return true;
-        }
-        if self.answering.release_claims.len() >= MAX_CLAIMS {
-            self.answering.release_claims.pop_front();
-        }
-        self.answering.release_claims.push_back((source, release));
-        false
-    }
 }
 
-/// Maximum number of remembered claims, since strangers choose how many there are.
-pub(super) const MAX_CLAIMS: usize = 64;
 /// Placeholder for the name of a receiver that has not revealed it.
 const UNNAMED: &str = "a receiver";
