@@ -9,7 +9,7 @@
 //! routers and 100 000 leaves, hop by hop and from the root. These are whole runs with all their metrics: of memory
 //! it is the peak, less that of a group of 16, and T, N and I are printed (the means over all parents).
 //!
-//! With `--threads` it is the time of whole runs on one thread and on several, and their ratio.
+//! Times of whole runs on one thread and on several, and their ratio, are printed with `--threads`.
 //!
 //! `cargo bench -p carillon-lab --bench scale [-- --quick | --polling | --threads] [protocol...]`
 

@@ -1,4 +1,4 @@
-//! One world in several parts: the same trace and the same results, byte for byte, for any number of threads.
+//! Worlds in several parts: the same trace and the same results, byte for byte, for any number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -35,9 +35,9 @@
 //!
 //! A [`Dscp`] (`EndpointConfig::dscp`) marks everything that an endpoint sends, for the queues of network devices.
 //!
-//! With sources (`EndpointConfig::sources`) an endpoint receives the multicasts of these hosts only.
+//! Sources (`EndpointConfig::sources`) restrict an endpoint to the multicasts of these hosts.
 //!
-//! With the group 255.255.255.255 the broadcasts on one IPv4 network take the place of multicasts.
+//! Broadcasts on one IPv4 network take the place of multicasts if the group is 255.255.255.255.
 //!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.

@@ -140,15 +140,20 @@ fn history_of_a_stream_is_bounded() {
     assert!(assert_late(&sent, &late, "b", lines) >= 180);
 }
 
+/// Starts a stream to the receivers `a` and `b`, and kills `b`. Returns `a` and the sender.
+fn stream_with_killed_receiver(place: &Place) -> (Running, Producer) {
+    let (other, mut killed) = (receiver(place, "a").start(), receiver(place, "b").start());
+    let sender = Producer::start(place, "--receivers 2");
+    wait_for_lines("the stream runs", &killed, 50);
+    killed.kill();
+    (other, sender)
+}
+
 #[test]
 fn killed_receiver_of_a_stream_continues_when_started_again() {
     need_multicast!();
     let place = Place::new();
-    let (other, mut killed) = (receiver(&place, "a").start(), receiver(&place, "b").start());
-    let sender = Producer::start(&place, "--receivers 2");
-    wait_for_lines("the stream runs", &killed, 50);
-    killed.kill();
-    drop(killed);
+    let (other, sender) = stream_with_killed_receiver(&place);
     let again = receiver(&place, "b").start();
     wait_for_lines("it is let in again", &again, 50);
     let (lines, sent) = sender.end();
@@ -162,11 +167,7 @@ fn killed_receiver_of_a_stream_continues_when_started_again() {
 fn killed_receiver_of_a_stream_that_stays_away_is_lost() {
     need_multicast!();
     let place = Place::new();
-    let (other, mut killed) = (receiver(&place, "a").start(), receiver(&place, "b").start());
-    let sender = Producer::start(&place, "--receivers 2");
-    wait_for_lines("the stream runs", &killed, 50);
-    killed.kill();
-    drop(killed);
+    let (other, sender) = stream_with_killed_receiver(&place);
     // Another one comes late meanwhile, so the stream has two sessions.
     let late = receiver(&place, "c").start();
     wait_for_lines("the late receiver is let in", &late, 50);

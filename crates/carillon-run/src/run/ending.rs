@@ -5,6 +5,7 @@ use std::time::Duration;
 use carillon_core::{NodeId, Observer, Time};
 
 use super::settled::SettledCount;
+use super::steps_between_questions;
 use super::world::SimulatedWorld;
 use crate::metrics::expected_deliveries;
 use crate::scenario::Scenario;
@@ -27,11 +28,37 @@ pub(super) struct Ending {
     finished: usize,
     /// Time at which the last sender finished.
     pub(super) finished_at: Option<Time>,
+    /// Mask of the numbers of steps after which it asks whether to stop.
+    question_mask: u64,
+    /// True if the supervisor or the observer stopped the run between two steps.
+    pub(super) stopped: bool,
+    /// True if the run reached its limit of steps.
+    pub(super) spent: bool,
 }
 
 impl Ending {
     pub(super) fn of(scenario: &Scenario) -> Self {
-        Ending { senders: scenario.sending(), finished: 0, finished_at: None }
+        Ending {
+            senders: scenario.sending(),
+            finished: 0,
+            finished_at: None,
+            question_mask: steps_between_questions(scenario) - 1,
+            stopped: false,
+            spent: false,
+        }
+    }
+
+    /// Returns true if the run ends after this number of steps because of its limit, or because `stops` returns true.
+    pub(super) fn is_cut_off(
+        &mut self,
+        scenario: &Scenario,
+        steps: u64,
+        stops: impl FnOnce() -> bool,
+    ) -> bool {
+        // The question costs more than a step.
+        self.stopped = steps & self.question_mask == 0 && stops();
+        self.spent = steps >= scenario.step_limit;
+        self.stopped || self.spent
     }
 
     /// Returns true if the run of a world is over after its last step.

@@ -78,14 +78,10 @@ pub fn simulate_on(
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
-    let (mut stopped, mut spent) = (false, false);
-    let question_mask = steps_between_questions(scenario) - 1;
     let mut run_to = |world: &mut SimulatedWorld<RunObserver<'_>>, limit| {
         world.run(limit, |world| {
-            // A look at it costs more than a step.
-            stopped = world.steps() & question_mask == 0 && world.observer().stops();
-            spent = world.steps() >= scenario.step_limit;
-            stopped || spent || ending.has_come(scenario, world, &settled)
+            ending.is_cut_off(scenario, world.steps(), || world.observer().stops())
+                || ending.has_come(scenario, world, &settled)
         })
     };
     let goes_on = |reason| matches!(reason, StopReason::Idle | StopReason::TimeLimit);
@@ -109,8 +105,8 @@ pub fn simulate_on(
     if goes_on(reason) {
         reason = run_to(&mut world, limit);
     }
-    let end = End { steps: world.steps(), now: world.now(), reason, stopped, spent };
-    end.result(run, world.into_observer(), ending.finished_at.is_some())
+    let end = End { steps: world.steps(), now: world.now(), reason, ending };
+    end.result(run, world.into_observer())
 }
 
 /// End of a run.
@@ -118,21 +114,13 @@ struct End {
     steps: u64,
     now: Time,
     reason: StopReason,
-    /// True if the supervisor or the observer stopped the run between two steps.
-    stopped: bool,
-    /// True if it reached its limit of steps.
-    spent: bool,
+    ending: Ending,
 }
 
 impl End {
     /// Result of a run that ended so. `None` if it was stopped.
-    fn result(
-        self,
-        run: &Run,
-        observer: RunObserver<'_>,
-        senders_finished: bool,
-    ) -> Result<Option<RunResult>, RunError> {
-        let End { steps, now, reason, stopped, mut spent } = self;
+    fn result(self, run: &Run, observer: RunObserver<'_>) -> Result<Option<RunResult>, RunError> {
+        let End { steps, now, reason, ending: Ending { stopped, mut spent, finished_at, .. } } = self;
         let scenario = &run.scenario;
         let RunObserver { recorder, supervisor, .. } = observer;
         if let Some((resident, limit)) = supervisor.exceeded_memory() {
@@ -150,7 +138,7 @@ impl End {
             }
         }
         let steps = if spent { steps.max(scenario.step_limit) } else { steps };
-        let done = !spent && (reason == StopReason::Done || senders_finished);
+        let done = !spent && (reason == StopReason::Done || finished_at.is_some());
         RunResult::new(run, recorder, done, steps, supervisor.elapsed()).map(Some)
     }
 }

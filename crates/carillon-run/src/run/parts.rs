@@ -12,7 +12,7 @@ use super::error::RunError;
 use super::settled::SettledCount;
 use super::supervisor::{Supervisor, Task, Workers};
 use super::world::build_part;
-use super::{End, RunObserver, RunResult, steps_between_questions};
+use super::{End, RunObserver, RunResult};
 use crate::plan::Run;
 use crate::scenario::Scenario;
 
@@ -91,9 +91,8 @@ pub(super) fn simulate(
         let played = std::mem::take(&mut simulated);
         simulated = merge.end_window(&mut parts, std::mem::replace(&mut used, played));
     }
-    let Progress { ending, steps, now, reason, stopped, spent, .. } = progress;
-    let end = End { steps, now, reason: reason.unwrap_or(StopReason::Done), stopped, spent };
-    end.result(run, watch, ending.finished_at.is_some())
+    let Progress { ending, steps, now, reason, .. } = progress;
+    End { steps, now, reason: reason.unwrap_or(StopReason::Done), ending }.result(run, watch)
 }
 
 /// Builds all parts and starts their machines.
@@ -131,11 +130,8 @@ struct Progress<'a> {
     taken: u64,
     steps: u64,
     now: Time,
-    question_mask: u64,
     /// Reason for the end; `None` before it.
     reason: Option<StopReason>,
-    stopped: bool,
-    spent: bool,
     sender_finished: bool,
     /// True if all machines have started and the first question was asked.
     has_started: bool,
@@ -150,10 +146,7 @@ impl<'a> Progress<'a> {
             taken: 0,
             steps: 0,
             now: Time::ZERO,
-            question_mask: steps_between_questions(scenario) - 1,
             reason: None,
-            stopped: false,
-            spent: false,
             sender_finished: false,
             has_started: false,
         }
@@ -195,12 +188,9 @@ impl<'a> Progress<'a> {
 
     /// Asks whether the run is over after a step.
     fn ask(&mut self, watch: &mut RunObserver<'_>) {
-        self.stopped = self.steps & self.question_mask == 0 && watch.stops();
-        self.spent = self.steps >= self.scenario.step_limit;
         let settled = self.settled.count() + self.taken;
         let finished = self.sender_finished;
-        if self.stopped
-            || self.spent
+        if self.ending.is_cut_off(self.scenario, self.steps, || watch.stops())
             || self.ending.has_come_at(self.scenario, self.now, |_| finished, settled)
         {
             self.reason = Some(StopReason::Done);

@@ -100,7 +100,7 @@ impl Partition {
 /// go to the smallest part, largest first.
 fn divide(topology: &Topology, source: NodeId, parts: usize) -> Option<Vec<PartId>> {
     let nodes = topology.nodes();
-    let paths = PathTree::new(topology, source, |_| true);
+    let paths = PathTree::of_all_links(topology, source);
     let parent_of = |node: NodeId| {
         let link = topology.link_at(node, paths.port(node)?)?;
         Some(topology.links()[link as usize].other(node))

@@ -48,6 +48,14 @@ impl PathTree {
         PathTree { root, port, delay: best.into_iter().map(|(delay, _)| delay).collect() }
     }
 
+    /// Computes the paths to this root over all links.
+    pub(super) fn of_all_links(topology: &Topology, root: NodeId) -> Self {
+        match topology.is_tree() {
+            true => PathTree::in_tree(topology, root, |_| true),
+            false => PathTree::new(topology, root, |_| true),
+        }
+    }
+
     /// Computes the paths to this root in a tree, where each node has one path: without a search for the best.
     fn in_tree(topology: &Topology, root: NodeId, is_up: impl Fn(u32) -> bool) -> Self {
         let nodes = topology.nodes();
