@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use carillon_core::{Duration, Observer};
+use carillon_core::Observer;
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase};
 
 use super::run::SendRun;
-use super::series::{MAX_PATIENCE, Place, Series};
+use super::series::{Place, Series, patience_after};
 use crate::files::stream_position;
 use crate::network::detached;
 use crate::report::{Outcome, SendReport};
@@ -26,13 +26,7 @@ impl<O: Observer> SendRun<O> {
         if self.driver.machine().wanting().is_empty() || self.series.interrupted.is_some() {
             return;
         }
-        // Several receivers are often started together, and one interruption serves all that wait.
-        let since = *self.series.awaited_since.get_or_insert(now);
-        let is_early = self.series.earliest.is_some_and(|earliest| now < earliest);
-        if is_early || now.duration_since(since) < COLLECTION_TIME {
-            return;
-        }
-        if self.driver.application_mut().pause() {
+        if self.series.is_due(now) && self.driver.application_mut().pause() {
             self.series.interrupted = Some(now);
             self.driver.machine_mut().continue_later();
             self.driver.endpoint().waker().wake();
@@ -102,10 +96,7 @@ impl<O: Observer> SendRun<O> {
             earlier,
             // Without an interruption the session ended because no member was left.
             interrupted: Some(series.interrupted.unwrap_or_else(Instant::now)),
-            patience: match has_failed {
-                true => (series.patience + 2).min(MAX_PATIENCE),
-                false => series.patience.saturating_sub(1),
-            },
+            patience: patience_after(series.patience, has_failed),
             ..Series::default()
         }
     }
@@ -136,6 +127,3 @@ impl<O: Observer> SendRun<O> {
         }
     }
 }
-
-/// Time for which the sender waits for further late receivers after the first.
-const COLLECTION_TIME: Duration = Duration::from_millis(250);
