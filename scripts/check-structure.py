@@ -29,7 +29,7 @@ MAX_BOOLS = 3
 
 # Folders with the structs that are checked.
 STRUCT_FOLDERS = (
-    "crates/carillon-proto/src/session/",
+    "crates/carillon-session/src/",
     "crates/carillon-transfer/src/",
     "crates/carillon-net/src/",
 )

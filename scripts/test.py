@@ -30,7 +30,7 @@ Program = tuple[str, str, str]
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 CARGO = os.environ.get("CARGO", "cargo")
 # Crates that read no clock: load on the machine does not change what their tests find.
-TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-run", "carillon-testkit", "carillon-lab"]
+TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-session", "carillon-run", "carillon-testkit", "carillon-lab"]
 
 # They call cargo, which waits until nothing else is built.
 BUILDING = ["transfer"]

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{AssociationId, Duration, GroupId, Helpers, Machine, NodeId, ProtocolEntry, Seeds, Time};
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
-use carillon_proto::session::{
+use carillon_proto::{PLAIN_ONLY, REGISTRY};
+use carillon_session::{
     Gather, HelperSelection, MemberRole, ReceiverSession, ReceiverSessionConfig, SenderSession,
     SenderSessionConfig,
 };
-use carillon_proto::{PLAIN_ONLY, REGISTRY};
 use carillon_sim::graph::gt_itm;
 use carillon_sim::graph::import::Format;
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};

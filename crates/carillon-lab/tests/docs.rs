@@ -8,7 +8,7 @@ use carillon_lab::metrics::{METRICS, Metric};
 use carillon_lab::plan::Plan;
 use carillon_lab::run::run_one;
 use carillon_lab::scenario::ScenarioFile;
-use carillon_proto::session::{RECEIVER_STATES, SENDER_STATES};
+use carillon_session::{RECEIVER_STATES, SENDER_STATES};
 
 const SCENARIO_PAGE: &str = include_str!("../../../docs/reference/scenario.md");
 const ERRAMILLI_SINGH_PAGE: &str = include_str!("../../../docs/protocols/erramilli-singh.md");

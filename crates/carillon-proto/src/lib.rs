@@ -1,10 +1,9 @@
-//! Multicast protocols and the session around them, as state machines without I/O.
+//! Multicast protocols as state machines without I/O.
 
 pub mod blocks;
 mod many_sources;
 pub mod plain;
 pub mod protocols;
-pub mod session;
 
 pub use many_sources::ManySources;
 pub use protocols::{PLAIN_ONLY, REGISTRY, find, find_plain};

@@ -5,7 +5,7 @@ use std::io;
 
 use carillon_core::{ConfigError, OfferError};
 use carillon_net::{DriveError, OpenError};
-use carillon_proto::session::UnknownWord;
+use carillon_session::UnknownWord;
 use rustix::io::Errno;
 
 use crate::files::Unstorable;

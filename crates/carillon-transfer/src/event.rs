@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use carillon_core::Duration;
-use carillon_proto::session::{SenderPhase, UnservedReason};
+use carillon_session::{SenderPhase, UnservedReason};
 
 use crate::report::Outcome;
 

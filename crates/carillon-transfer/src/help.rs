@@ -3,7 +3,7 @@
 use carillon_core::{Application, Duration, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time};
 use carillon_net::Endpoint;
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{MemberRole, ReceiverPhase, ReceiverSession};
+use carillon_session::{MemberRole, ReceiverPhase, ReceiverSession};
 
 use crate::end::End;
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use carillon_core::{BitRate, Duration, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession};
+use carillon_session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession};
 
 use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Selection, Symlinks};

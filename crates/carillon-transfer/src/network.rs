@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use carillon_core::{BitRate, Probability, RawIp, Seeds};
 use carillon_net::{Dscp, Endpoint, EndpointConfig, Fallback, Interface, Key};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::MAX_ATTACHED;
+use carillon_session::MAX_ATTACHED;
 use carillon_wire::file::ResumePoint;
 
 use crate::Error;

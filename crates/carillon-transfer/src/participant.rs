@@ -2,7 +2,7 @@
 
 use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
-use carillon_proto::session::{
+use carillon_session::{
     LOCAL_NODE, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     RefuseReason,
 };

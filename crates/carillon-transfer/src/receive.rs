@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{
+use carillon_session::{
     Demand, DoneJobs, JobId, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason,
 };
 

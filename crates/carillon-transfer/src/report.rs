@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use carillon_core::Duration;
 use carillon_net::Path;
-use carillon_proto::session::{MemberOutcome, UnservedReason};
+use carillon_session::{MemberOutcome, UnservedReason};
 
 use crate::files::{Loss, Presence, Signature, Skipped};
 

@@ -1,6 +1,6 @@
 //! Changes of the member list at an end that joined, as events.
 
-use carillon_proto::session::ReceiverSession;
+use carillon_session::ReceiverSession;
 
 /// Detects new members and lost members of a session.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::bail;
 use carillon_core::{NoObserver, ProtocolEntry};
-use carillon_proto::session::ReceiverPhase;
+use carillon_session::ReceiverPhase;
 use carillon_transfer::files::shown;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, Network, NetworkChange};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carillon_core::Time;
-use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
+use carillon_session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::files::{Contribution, Manifest};
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Bound, JoinOptions, JoinRun, Skipped};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use carillon_proto::session::{ReceiverFailure, ReceiverPhase};
+use carillon_session::{ReceiverFailure, ReceiverPhase};
 use carillon_transfer::files::{Accepted, Live, Output, Sink, Target};
 use carillon_transfer::monitor::Monitor;
 use carillon_transfer::plain::Framing;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use carillon_core::Time;
 use carillon_net::Endpoint;
-use carillon_proto::session::{RefuseReason, UnservedReason};
+use carillon_session::{RefuseReason, UnservedReason};
 use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendReport};
 use serde_json::{Value, json};

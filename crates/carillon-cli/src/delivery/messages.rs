@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use carillon_net::{Choice, Endpoint, Interface, SendFailure, is_source_specific};
-use carillon_proto::session::{OtherSender, ReceiverFailure, RefuseReason, UnservedReason};
+use carillon_session::{OtherSender, ReceiverFailure, RefuseReason, UnservedReason};
 use carillon_transfer::files::{needs_escape, shown};
 use carillon_transfer::{DEFAULT_GROUP, DEFAULT_GROUP_V6};
 use carillon_wire::session::{Release, WIRE_VERSION};

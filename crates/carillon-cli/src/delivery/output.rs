@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use carillon_core::{Duration, Time};
 use carillon_net::Endpoint;
-use carillon_proto::session::Member;
+use carillon_session::Member;
 use carillon_transfer::Outcome;
 use carillon_transfer::files::shown;
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};

@@ -6,7 +6,7 @@ use std::time::Instant;
 use carillon_core::{Duration, Time};
 use carillon_net::{Endpoint, SendFailure};
 use carillon_proto::find;
-use carillon_proto::session::ReceiverPhase;
+use carillon_session::ReceiverPhase;
 use carillon_transfer::files::shown;
 use carillon_transfer::{ReceiveRun, SubscriptionState, hears_group};
 use carillon_wire::session::OtherRelease;

@@ -1,5 +1,5 @@
 //! Packets of strangers and the answers of real processes. Many more of them run in virtual time:
-//! `crates/carillon-proto/tests/session/strangers.rs`.
+//! `crates/carillon-session/tests/session/strangers.rs`.
 
 use std::time::{Duration, Instant};
 

@@ -14,7 +14,7 @@ use carillon_core::{
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{ReceiverPhase, ReceiverSession, ReceiverSessionConfig};
+use carillon_session::{ReceiverPhase, ReceiverSession, ReceiverSessionConfig};
 use carillon_testkit::{FeedbackForger, Forgery, is_long_or_skipped, protocol_tests};
 use serde_json::Value;
 

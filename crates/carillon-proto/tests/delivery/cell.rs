@@ -1,7 +1,7 @@
 //! Deliveries to run, and their results.
 
 use carillon_core::{Duration, ProtocolEntry};
-use carillon_proto::session::MemberOutcome;
+use carillon_session::MemberOutcome;
 use carillon_testkit::Forgery;
 
 /// Delivery to run: protocol, network, file and fault.

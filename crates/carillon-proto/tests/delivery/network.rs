@@ -11,7 +11,7 @@ use carillon_core::{
     NumberedAddresses, OfferError, PortId, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time,
     Transmit, drain,
 };
-use carillon_proto::session::{
+use carillon_session::{
     Gather, HelperSelection, LOCAL_NODE, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };

@@ -3,7 +3,7 @@
 
 use carillon_core::{Duration, ProtocolEntry};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
+use carillon_session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
 use carillon_testkit::{is_long_tier, sampling_step};
 
 use super::cell::{Cell, Fault, Outcome};

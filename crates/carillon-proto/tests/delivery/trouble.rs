@@ -4,7 +4,7 @@
 
 use carillon_core::{Duration, Helpers, ProtocolEntry};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
+use carillon_session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
 use carillon_testkit::{DeliveryGuarantee, Forgery, chosen, is_long_tier, protocol_tests, seeds};
 
 use super::cell::{Cell, Fault, Outcome};

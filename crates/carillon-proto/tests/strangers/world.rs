@@ -12,7 +12,7 @@ use carillon_core::{
     Transmit, drain,
 };
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{
+use carillon_session::{
     Gather, HelperSelection, LOCAL_NODE, Member, MemberOutcome, MemberRole, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };

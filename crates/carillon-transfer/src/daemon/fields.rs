@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use carillon_proto::find;
-use carillon_proto::session::UnservedReason;
+use carillon_session::UnservedReason;
 use carillon_wire::daemon::{FieldList, Fields, Frame};
 
 use super::connection::Connection;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Probability};
 use carillon_net::Key;
-use carillon_proto::session::{Gather, HelperOptions, HelperSelection};
+use carillon_session::{Gather, HelperOptions, HelperSelection};
 use carillon_wire::daemon::{FieldList, Fields};
 
 use crate::network::{DEFAULT_UNICAST_RATE, Network};

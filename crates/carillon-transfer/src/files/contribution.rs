@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use carillon_core::{Application, Sender as _, Time};
 use carillon_net::Waker;
-use carillon_proto::session::{ReceiverPhase, ReceiverSession};
+use carillon_session::{ReceiverPhase, ReceiverSession};
 
 use super::{Binding, Manifest, Outgoing};
 use crate::LocalError;

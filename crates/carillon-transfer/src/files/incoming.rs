@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use carillon_core::{Application, Delivery, Duration, MessageId, NodeId, Receiver as _, Time};
 use carillon_net::Waker;
-use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
+use carillon_session::{LOCAL_NODE, PeerMember, ReceiverSession};
 use carillon_wire::file::Record;
 
 use super::archive::Loss;

@@ -12,7 +12,7 @@ use carillon_wire::file::{
     ListFlags, MESSAGE_HEADER_LEN, Record, ResumePoint, SIGNED_HEADER_LEN, TransferId,
 };
 
-use carillon_proto::session::{ListId, SenderPhase, SenderSession};
+use carillon_session::{ListId, SenderPhase, SenderSession};
 use carillon_wire::deletions::Deletions;
 use carillon_wire::holdings::Holding;
 

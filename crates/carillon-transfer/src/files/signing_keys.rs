@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use carillon_proto::session::UnknownWord;
+use carillon_session::UnknownWord;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::LocalError;

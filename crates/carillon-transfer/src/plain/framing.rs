@@ -25,7 +25,7 @@ use std::str::FromStr;
 
 use carillon_core::{Bytes, PlainContents};
 use carillon_proto::plain::StreamPiece;
-use carillon_proto::session::UnknownWord;
+use carillon_session::UnknownWord;
 
 /// Framing of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use carillon_core::{Duration, Observer, Time};
-use carillon_proto::session::{SenderPhase, Slow};
+use carillon_session::{SenderPhase, Slow};
 
 use super::open::{Content, JobSession};
 use super::run::{Earlier, Next, SendRun};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use carillon_core::Observer;
-use carillon_proto::session::{Member, MemberOutcome, SenderPhase};
+use carillon_session::{Member, MemberOutcome, SenderPhase};
 
 use super::run::SendRun;
 use super::series::{Place, Series, patience_after};

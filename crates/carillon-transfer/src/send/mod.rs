@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{BitRate, Duration, Event, NodeId, Notice, Observer, Time};
-use carillon_proto::session::{Gather, HelperSelection, Slow};
+use carillon_session::{Gather, HelperSelection, Slow};
 
 use crate::end::End;
 use crate::files::{Exclude, Feed, Manifest, Selection, SigningKey, Symlinks, check_source};
@@ -185,7 +185,7 @@ impl End<ToSend> {
 
     /// Starts this long after the first receiver has joined, even without expected receivers. Default: two seconds if
     /// none is expected, or sooner if receivers were waiting and no further one asks to join
-    /// ([`Gather::Quiet`](carillon_proto::session::Gather::Quiet)).
+    /// ([`Gather::Quiet`](carillon_session::Gather::Quiet)).
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
         let options = &mut self.what.options;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use carillon_core::{HostValue, Observer, Order, Seeds, Setting};
 use carillon_net::{Driver, Endpoint};
-use carillon_proto::session::{EarlierSessions, JobId, JobKind, SenderSession};
+use carillon_session::{EarlierSessions, JobId, JobKind, SenderSession};
 
 use super::options::{SendOptions, hears_group};
 use super::run::{Facts, Next, SendRun};

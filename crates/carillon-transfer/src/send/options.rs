@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use carillon_core::{BitRate, Duration, Helpers, ProtocolEntry, Role};
 use carillon_net::{Endpoint, GROUP};
-use carillon_proto::session::{Gather, HelperOptions, LOCAL_NODE, SenderSessionConfig, Slow};
 use carillon_proto::{REGISTRY, find};
+use carillon_session::{Gather, HelperOptions, LOCAL_NODE, SenderSessionConfig, Slow};
 use carillon_wire::envelope::drawn_association;
 
 use crate::Error;
@@ -74,7 +74,7 @@ impl Default for SendOptions {
             join_timeout: Duration::from_secs(60),
             all_or_nothing: false,
             timeout: Duration::from_secs(5),
-            min_rate: Some(carillon_proto::session::DEFAULT_MIN_RATE),
+            min_rate: Some(carillon_session::DEFAULT_MIN_RATE),
             rate: None,
             datagram: None,
             monitor: None,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use carillon_core::{Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver};
-use carillon_proto::session::{JobId, Member, MemberOutcome, SenderPhase, SenderSession};
+use carillon_session::{JobId, Member, MemberOutcome, SenderPhase, SenderSession};
 
 use super::options::SendOptions;
 use super::series::Series;

@@ -2,7 +2,7 @@
 
 use carillon_core::{BitRate, Helpers, ProtocolEntry};
 use carillon_net::Endpoint;
-use carillon_proto::session::SenderSessionConfig;
+use carillon_session::SenderSessionConfig;
 
 use super::options::{SendOptions, hears_group};
 

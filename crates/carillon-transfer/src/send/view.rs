@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use carillon_core::{NodeId, Observer, Time};
-use carillon_proto::session::{Member, MemberOutcome, SenderPhase, Standing};
+use carillon_session::{Member, MemberOutcome, SenderPhase, Standing};
 
 use super::run::{SendRun, repairs_are_told};
 use crate::monitor::{Cause, Limit, Publisher, ReceiverView, Snapshot};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{BitRate, Duration};
-use carillon_proto::session::Gather;
+use carillon_session::Gather;
 
 use crate::SendOptions;
 use crate::end::End;

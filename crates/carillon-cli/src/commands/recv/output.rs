@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use carillon_proto::session::ReceiverPhase;
+use carillon_session::ReceiverPhase;
 use carillon_transfer::files::{shown, shown_path};
 use carillon_transfer::{ReceiveEvent, ReceiveRun};
 use indicatif::ProgressBar;

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
-use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
+use carillon_session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::files::{Live, Problem, Sink, shown, shown_path};
 use carillon_transfer::{ReceiveReport, STREAM_GOES_ON};
 use serde_json::json;

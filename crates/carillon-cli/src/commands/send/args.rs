@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
-use carillon_proto::session::{Gather, HelperSelection, Slow};
+use carillon_session::{Gather, HelperSelection, Slow};
 use carillon_transfer::files::{
     Exclude, Manifest, Selection, Symlinks, Update, check_source, shown, shown_path, split_names,
 };

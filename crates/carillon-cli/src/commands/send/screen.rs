@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carillon_net::Endpoint;
-use carillon_proto::session::{MemberOutcome, MemberRole, RefuseReason, SenderPhase, UnservedReason};
+use carillon_session::{MemberOutcome, MemberRole, RefuseReason, SenderPhase, UnservedReason};
 use carillon_transfer::files::{Presence, shown, shown_path};
 use carillon_transfer::{Deleted, Outcome, Path, Preview, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};

@@ -14,7 +14,7 @@ use carillon_wire::map::Map;
 
 use super::{CarillonSender, ENTRY};
 use crate::blocks::congestion::CONTROLLER_NAMES;
-use crate::session::SenderSessionConfig;
+use carillon_session::SenderSessionConfig;
 
 fn settings(pairs: &[(&str, &str)]) -> Config {
     let mut config = Config::defaults(ENTRY.parameters);

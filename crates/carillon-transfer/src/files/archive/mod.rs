@@ -19,7 +19,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-use carillon_proto::session::UnknownWord;
+use carillon_session::UnknownWord;
 
 pub use loss::Loss;
 pub(super) use loss::Losses;

@@ -1,6 +1,6 @@
 //! Destination of all senders' data: files, or messages of live streams.
 
-use carillon_proto::session::ListId;
+use carillon_session::ListId;
 use carillon_wire::file::ResumePoint;
 
 use super::super::archive::Accepted;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use carillon_proto::session::UnknownWord;
+use carillon_session::UnknownWord;
 use carillon_wire::file::{ResumePoint, TransferId};
 
 use super::contents::Stamp;

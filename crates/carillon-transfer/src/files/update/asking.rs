@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use carillon_core::{Duration, NodeId, Time};
-use carillon_proto::session::{Member, MemberOutcome, SenderSession};
+use carillon_session::{Member, MemberOutcome, SenderSession};
 use carillon_wire::deletions::Deletions;
 use carillon_wire::file::SUBTREE_BYTES;
 use carillon_wire::holdings::{Holding, Holdings};

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use blake3::hazmat::HasherExt as _;
-use carillon_proto::session::HoldingsPart;
+use carillon_session::HoldingsPart;
 use carillon_wire::file::{ListFlags, Record, RelativePath, SUBTREE_BYTES, TransferId};
 use carillon_wire::holdings::{Holding, HoldingsWriter};
 use rustix::fs::Stat;

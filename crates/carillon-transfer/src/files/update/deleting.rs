@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use carillon_proto::session::HoldingsPart;
+use carillon_session::HoldingsPart;
 use carillon_wire::deletions::Deletions;
 use rustix::fs::{AtFlags, Dev, Dir, FileType, fstat, statat, unlinkat};
 use rustix::io::Errno;
