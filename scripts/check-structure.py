@@ -31,6 +31,7 @@ MAX_BOOLS = 3
 STRUCT_FOLDERS = (
     "crates/carillon-session/src/",
     "crates/carillon-transfer/src/",
+    "crates/carillon-monitor/src/",
     "crates/carillon-net/src/",
 )
 # Folders with the files that must not import each other in a circle.

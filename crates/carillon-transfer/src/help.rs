@@ -1,14 +1,15 @@
 //! Helpers: members that store the sent data and repair losses of other members.
 
 use carillon_core::{Application, Duration, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time};
+use carillon_monitor::Monitor;
 use carillon_net::Endpoint;
 use carillon_proto::REGISTRY;
 use carillon_session::{MemberRole, ReceiverPhase, ReceiverSession};
 
 use crate::end::End;
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
-use crate::monitor::{Monitor, Publisher};
 use crate::participant::{self, Participant, run_by_participant};
+use crate::publisher::Publisher;
 use crate::run_loop::{Run, run_to_end};
 use crate::{Error, HelpEvent, HelpReport};
 

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use carillon_core::{BitRate, Duration, Observer, Seeds, Time};
+use carillon_monitor::Monitor;
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession};
@@ -12,9 +13,9 @@ use carillon_session::{MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSessi
 use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Selection, Symlinks};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
-use crate::monitor::{Monitor, Publisher};
 use crate::network::attached;
 use crate::participant::{self, Participant, run_by_participant};
+use crate::publisher::Publisher;
 use crate::roster::RosterWatch;
 use crate::run_loop::{Run, UNLIMITED_STEP, run_to_end_within};
 use crate::send::{Acknowledged, Source};

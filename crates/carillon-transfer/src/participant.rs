@@ -1,6 +1,7 @@
 //! Common part of every end that joins a session: receiver, helper, further sender.
 
 use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
+use carillon_monitor::Snapshot;
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
 use carillon_session::{
     LOCAL_NODE, MemberRole, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
@@ -8,8 +9,8 @@ use carillon_session::{
 };
 
 use crate::Error;
-use crate::monitor::{INTERVAL, Publisher, Snapshot};
 use crate::network::random;
+use crate::publisher::{INTERVAL, Publisher};
 use crate::tally::Tally;
 
 /// Session settings of an end of this name at this endpoint. Its nonces are seeded by the system.

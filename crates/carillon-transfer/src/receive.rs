@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
+use carillon_monitor::{Monitor, SenderView, Snapshot};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_session::{
@@ -23,9 +24,9 @@ use crate::files::{
 };
 use crate::follow::{CHECK_INTERVAL, Follower, NetworkChange};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
-use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
 use crate::network::{Bound, Network, attached, random};
 use crate::participant::{self, Participant, run_by_participant};
+use crate::publisher::Publisher;
 use crate::report::{Deleted, SenderReport};
 use crate::roster::RosterWatch;
 use crate::run_loop::{Run, RunControl, run_to_end_within};
@@ -517,15 +518,15 @@ fn complete<O: Observer>(
     snapshot: &mut Snapshot,
 ) {
     let (session, incoming) = (participant.driver.machine(), participant.driver.application());
-    let sender = |sender: &SenderState| SenderView {
-        name: sender.name.clone(),
-        state: match &sender.result {
+    let sender = |sender: &SenderState| {
+        let state = match &sender.result {
             None => "sending",
             Some(Ok(())) => "verified",
             Some(Err(_)) => "failed",
-        },
-        bytes: sender.bytes,
-        files: sender.files.into(),
+        };
+        let mut view = SenderView::new(sender.name.clone(), state);
+        (view.bytes, view.files) = (sender.bytes, sender.files.into());
+        view
     };
     snapshot.senders = incoming.senders().map(sender).collect();
     snapshot.amounts.size = incoming.total();

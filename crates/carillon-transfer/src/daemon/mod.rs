@@ -59,9 +59,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+pub use carillon_monitor::{DaemonStatus, SocketStatus};
 pub(crate) use connection::Connection;
 pub use options::DaemonOptions;
-pub use status::{DaemonStatus, SocketStatus};
 
 use crate::Error;
 use client_table::{ClientSlot, ClientTable, Refusal};

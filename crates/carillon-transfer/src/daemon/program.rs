@@ -14,6 +14,7 @@ use super::DaemonStatus;
 use super::connection::Connection;
 use super::fields::{Event, Parts, Report};
 use super::limits;
+use super::status::{decode_part, decode_rest};
 use crate::files::{Feed, Found, Messages as _, Pieces};
 use crate::handle::{AbortSignal, EventSink};
 use crate::socket::Filler;
@@ -230,9 +231,9 @@ pub(super) fn status(path: &Path) -> Result<DaemonStatus, Error> {
     let mut status = DaemonStatus::default();
     loop {
         match heard(&mut connection)? {
-            Some(Frame::Part(fields)) => status.decode_part(fields),
+            Some(Frame::Part(fields)) => decode_part(&mut status, fields),
             Some(Frame::Report(fields)) => {
-                status.decode_rest(fields);
+                decode_rest(&mut status, fields);
                 return Ok(status);
             }
             Some(other) => return Err(unexpected(&other)),

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use carillon_core::Duration;
+use carillon_monitor::Monitor;
 
 use super::ToReceive;
 use crate::end::End;
 use crate::files::{Accepted, Finish, VerifyingKey};
-use crate::monitor::Monitor;
 
 impl End<ToReceive> {
     /// Replaces files that exist.

@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{BitRate, Duration, Event, NodeId, Notice, Observer, Time};
+use carillon_monitor::Monitor;
 use carillon_session::{Gather, HelperSelection, Slow};
 
 use crate::end::End;
 use crate::files::{Exclude, Feed, Manifest, Selection, SigningKey, Symlinks, check_source};
 use crate::handle::{AbortSignal, EventSink, Handle, spawn};
-use crate::monitor::Monitor;
 use crate::run_loop::{RunControl, UNLIMITED_STEP, run_to_end_within};
 use crate::{Error, LocalError, SendEvent, SendReport};
 
@@ -252,6 +252,32 @@ impl End<ToSend> {
     }
 
     /// Sends snapshots of the sender and its receivers to this monitor, a few times a second.
+    ///
+    /// ```
+    /// use carillon_transfer::monitor::Monitor;
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+    /// let monitor = Monitor::default();
+    /// # let directory = tempfile::tempdir()?;
+    /// # let receiver = carillon_transfer::receive(directory.path()).group(group).interface("lo").name("alice");
+    /// # let receiver = receiver.start();
+    /// let text = std::io::Cursor::new("looked at while it is sent");
+    /// let sender = carillon_transfer::send_reader("text", text)
+    ///     .group(group)
+    ///     .interface("lo")
+    ///     .expect(["alice"])
+    ///     .monitor(monitor.clone())
+    ///     .start();
+    /// # while monitor.latest().is_none() { std::thread::yield_now() }
+    /// if let Some(now) = monitor.latest() {
+    ///     println!("{} of {:?} bytes, limited by {:?}", now.amounts.bytes, now.amounts.size, now.limit);
+    /// }
+    /// assert!(sender.wait()?.is_success() && receiver.wait()?.is_success());
+    /// let end = monitor.latest().ok_or("nothing was put there")?;
+    /// assert_eq!((end.amounts.bytes, end.receivers[0].bytes, end.receivers[0].state), (26, Some(26), "verified"));
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn monitor(mut self, monitor: Monitor) -> Self {
         self.what.options.monitor = Some(monitor);

@@ -12,8 +12,8 @@ use crate::Error;
 use crate::files::{
     ARCHIVE_DEMAND, Binding, DELETE_DEMAND, History, Manifest, Outgoing, Taken, needed_payload,
 };
-use crate::monitor::Publisher;
 use crate::network::{Bound, random};
+use crate::publisher::Publisher;
 use crate::tally::Tally;
 
 /// A sender that is ready to run.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use carillon_core::{BitRate, Duration, Helpers, ProtocolEntry, Role};
+use carillon_monitor::Monitor;
 use carillon_net::{Endpoint, GROUP};
 use carillon_proto::{REGISTRY, find};
 use carillon_session::{Gather, HelperOptions, LOCAL_NODE, SenderSessionConfig, Slow};
@@ -11,7 +12,6 @@ use carillon_wire::envelope::drawn_association;
 
 use crate::Error;
 use crate::files::{History, Manifest, PIECE_BYTES, Update};
-use crate::monitor::Monitor;
 use crate::network::random;
 
 /// Options of a sender, apart from contents and network.

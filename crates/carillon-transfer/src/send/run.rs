@@ -11,8 +11,8 @@ use carillon_session::{JobId, Member, MemberOutcome, SenderPhase, SenderSession}
 use super::options::SendOptions;
 use super::series::Series;
 use crate::files::Outgoing;
-use crate::monitor::{INTERVAL, Publisher};
 use crate::network::detached;
+use crate::publisher::{INTERVAL, Publisher};
 use crate::report::{Deleted, HelperReport, Omissions, Outcome, ReceiverReport, SentCounts, UnservedReport};
 use crate::report::{Preview, PreviewedReceiver};
 use crate::run_loop::Run;

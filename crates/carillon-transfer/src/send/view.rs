@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use carillon_core::{NodeId, Observer, Time};
+use carillon_monitor::{Limit, ReceiverView, Snapshot};
 use carillon_session::{Member, MemberOutcome, SenderPhase, Standing};
 
 use super::run::{SendRun, repairs_are_told};
-use crate::monitor::{Cause, Limit, Publisher, ReceiverView, Snapshot};
+use crate::publisher::{Cause, Publisher};
 use crate::run_loop::Run as _;
 
 impl<O: Observer> SendRun<O> {
@@ -52,17 +53,14 @@ impl<O: Observer> SendRun<O> {
             session.members().iter().map(|member| member.node).zip(session.standings(now)).collect();
         let view = |member: &Member| {
             let standing = standings.get(&member.node)?;
-            Some(ReceiverView {
-                name: member.name.clone(),
-                address: self.driver.endpoint().peer(member.node),
-                state: state(member, phase),
-                bytes: member.part.receives().then_some(member.bytes),
-                rate: None,
-                repairs: told.then_some(member.repairs),
-                waited: waits.then_some(member.waited),
-                heard: SystemTime::now().checked_sub(standing.silent).unwrap_or(SystemTime::UNIX_EPOCH),
-                path: standing.path,
-            })
+            let heard = SystemTime::now().checked_sub(standing.silent).unwrap_or(SystemTime::UNIX_EPOCH);
+            let mut view = ReceiverView::new(member.name.clone(), state(member, phase), heard);
+            view.address = self.driver.endpoint().peer(member.node);
+            view.bytes = member.part.receives().then_some(member.bytes);
+            view.repairs = told.then_some(member.repairs);
+            view.waited = waits.then_some(member.waited);
+            view.path = standing.path;
+            Some(view)
         };
         snapshot.receivers = session.members().iter().filter_map(view).collect();
         let is_running = matches!(phase, SenderPhase::Running | SenderPhase::Closing) && !self.is_over();

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{BitRate, Duration};
+use carillon_monitor::Monitor;
 use carillon_session::Gather;
 
 use crate::SendOptions;
 use crate::end::End;
 use crate::files::{Feed, History};
 use crate::join::{JoinOptions, ToJoin};
-use crate::monitor::Monitor;
 use crate::send::{Source, ToSend};
 
 /// Creates a socket of this group; its role is chosen next. A receiving or joining socket without a name uses the

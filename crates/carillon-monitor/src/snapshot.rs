@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
 use carillon_core::PathMeasure;
-use carillon_net::{Endpoint, RelayStats};
+use carillon_net::RelayStats;
 
-use crate::daemon::DaemonStatus;
+use crate::DaemonStatus;
 
 /// State of an end at one time.
 #[derive(Clone, Debug)]
@@ -122,24 +122,6 @@ pub struct Traffic {
     pub kernel_drops: Option<u64>,
 }
 
-impl Traffic {
-    /// Counters of this endpoint, without the drops of its state machine.
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
-        let stats = endpoint.stats();
-        let headers = if endpoint.group().is_ipv4() { 20 + 8 } else { 40 + 8 };
-        Traffic {
-            datagrams_sent: stats.datagrams_sent,
-            bytes_sent: stats.bytes_sent,
-            ip_bytes_sent: stats.bytes_sent + headers * stats.datagrams_sent,
-            datagrams_received: stats.datagrams_received,
-            bytes_received: stats.bytes_received,
-            dropped: [(TOO_MANY_PEERS, stats.refused_peers), (OTHER_SOURCE, stats.other_sources)].into(),
-            send_errors: stats.send_errors + stats.unroutable,
-            kernel_drops: None,
-        }
-    }
-}
-
 /// A receiver as the sender knows it.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -165,6 +147,22 @@ pub struct ReceiverView {
 }
 
 impl ReceiverView {
+    /// Creates a receiver in this state, without values that are not always known.
+    #[must_use]
+    pub fn new(name: String, state: &'static str, heard: SystemTime) -> Self {
+        ReceiverView {
+            name,
+            address: None,
+            state,
+            bytes: None,
+            rate: None,
+            repairs: None,
+            waited: None,
+            heard,
+            path: None,
+        }
+    }
+
     /// States of a receiver: `waiting` for the start, `receiving`, `verified` with everything, `failed` as it
     /// reported, `given_up` after expulsion.
     pub const STATES: &'static [&'static str] = &["waiting", "receiving", "verified", "failed", "given_up"];
@@ -188,6 +186,12 @@ pub struct SenderView {
 }
 
 impl SenderView {
+    /// Creates a sender in this state, from which nothing arrived.
+    #[must_use]
+    pub fn new(name: String, state: &'static str) -> Self {
+        SenderView { name, state, bytes: 0, files: 0 }
+    }
+
     /// States of a sender: `sending`, `verified` when everything arrived, `failed`.
     pub const STATES: &'static [&'static str] = &["sending", "verified", "failed"];
 }
@@ -254,8 +258,3 @@ impl Limit {
         }
     }
 }
-
-/// Reasons counted by the sockets, which outlive a transfer.
-pub(super) const SOCKET_REASONS: [&str; 2] = [TOO_MANY_PEERS, OTHER_SOURCE];
-const TOO_MANY_PEERS: &str = "too_many_peers";
-const OTHER_SOURCE: &str = "other_source";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::snapshot::Snapshot;
+use crate::snapshot::Snapshot;
 
 /// A metric with its samples.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct Family {
     pub ends: &'static str,
     /// Description in one line.
     pub help: &'static str,
-    pub(super) fill: fn(&Snapshot, &mut Samples<'_>),
+    pub(crate) fill: fn(&Snapshot, &mut Samples<'_>),
 }
 
 /// Type of a metric.
@@ -50,14 +50,14 @@ pub struct Samples<'a> {
 
 impl Samples<'_> {
     /// Writes a sample without labels, if the value is known.
-    pub(super) fn one(&mut self, value: Option<impl Into<Number>>) {
+    pub(crate) fn one(&mut self, value: Option<impl Into<Number>>) {
         if let Some(value) = value {
             self.with(&[], value);
         }
     }
 
     /// Writes a sample with labels, in the order of the metric. Empty labels are omitted.
-    pub(super) fn with(&mut self, labels: &[&str], value: impl Into<Number>) {
+    pub(crate) fn with(&mut self, labels: &[&str], value: impl Into<Number>) {
         debug_assert_eq!(labels.len(), self.family.labels.len(), "{}", self.family.name);
         let Family { name, kind, help, .. } = self.family;
         if !std::mem::replace(&mut self.any, true) {
@@ -82,7 +82,7 @@ impl Samples<'_> {
     }
 
     /// Writes a sample per possible state: 1 for the current one, 0 for the others.
-    pub(super) fn state(&mut self, whose: &[&str], state: &str, states: &[&str]) {
+    pub(crate) fn state(&mut self, whose: &[&str], state: &str, states: &[&str]) {
         for one in states {
             let labels: Vec<&str> = whose.iter().copied().chain([*one]).collect();
             self.with(&labels, u64::from(*one == state));
@@ -92,7 +92,7 @@ impl Samples<'_> {
 
 /// A sample value, exact for counters.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
+pub(crate) enum Number {
     Count(u64),
     Real(f64),
 }
@@ -110,7 +110,7 @@ impl From<f64> for Number {
 }
 
 /// Writes all known metrics of the snapshot.
-pub(super) fn write(families: &[Family], snapshot: &Snapshot) -> String {
+pub(crate) fn write(families: &[Family], snapshot: &Snapshot) -> String {
     let mut text = String::new();
     for family in families {
         let mut samples = Samples { family, text: &mut text, any: false };
@@ -136,7 +136,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::monitor::{FAMILIES, Limit, ReceiverView};
+    use crate::{FAMILIES, Limit, ReceiverView};
 
     #[test]
     fn metric_names_are_unique_and_conventional() {

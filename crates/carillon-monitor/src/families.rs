@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::snapshot::{PathView, ReceiverView, SenderView, Snapshot, Traffic};
-use super::text::{Family, Kind, Samples};
+use crate::snapshot::{PathView, ReceiverView, SenderView, Snapshot, Traffic};
+use crate::text::{Family, Kind, Samples};
 
 const fn counter(
     name: &'static str,

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::SystemTime;
 
 use carillon_core::{Application, Duration, Machine, Observer, Time};
-use carillon_net::{Backpressure, Driver};
+use carillon_monitor::{Monitor, ReceiverView, Snapshot, Traffic};
+use carillon_net::{Backpressure, Driver, Endpoint};
 
-use super::snapshot::SOCKET_REASONS;
-use super::{Monitor, Snapshot, Traffic};
 use crate::tally::Tally;
 
 /// Reason why a sender sends nothing at the moment.
@@ -121,7 +120,8 @@ impl Publisher {
         if self.kernel_drops.0 <= now || is_over {
             self.kernel_drops = (now + KERNEL_INTERVAL, endpoint.kernel_drops());
         }
-        let mut traffic = Traffic { kernel_drops: self.kernel_drops.1, ..Traffic::of(endpoint) };
+        let mut traffic = traffic_of(endpoint);
+        traffic.kernel_drops = self.kernel_drops.1;
         let before = self.before.as_ref();
         let own = tally.dropped();
         let dropped =
@@ -144,7 +144,7 @@ impl Publisher {
         snapshot.amounts.has_bytes = true;
         snapshot.amounts.bytes = bytes + self.before.as_ref().map_or(0, |before| before.bytes);
         let sent = snapshot.traffic.as_ref().map_or(0, |traffic| traffic.bytes_sent);
-        let each = |view: &super::ReceiverView| Some((view.name.clone(), view.bytes?));
+        let each = |view: &ReceiverView| Some((view.name.clone(), view.bytes?));
         let each: BTreeMap<String, u64> = snapshot.receivers.iter().filter_map(each).collect();
         let sample = Sample { at: now, bytes, sent, each };
         if !is_running {
@@ -201,6 +201,25 @@ impl From<Option<Backpressure>> for Cause {
     }
 }
 
+/// Counters of this endpoint, without the drops of its state machine.
+fn traffic_of(endpoint: &Endpoint) -> Traffic {
+    let stats = endpoint.stats();
+    let headers = if endpoint.group().is_ipv4() { 20 + 8 } else { 40 + 8 };
+    let mut traffic = Traffic::default();
+    traffic.datagrams_sent = stats.datagrams_sent;
+    traffic.bytes_sent = stats.bytes_sent;
+    traffic.ip_bytes_sent = stats.bytes_sent + headers * stats.datagrams_sent;
+    traffic.datagrams_received = stats.datagrams_received;
+    traffic.bytes_received = stats.bytes_received;
+    traffic.dropped = [(TOO_MANY_PEERS, stats.refused_peers), (OTHER_SOURCE, stats.other_sources)].into();
+    traffic.send_errors = stats.send_errors + stats.unroutable;
+    traffic
+}
+
+/// Reasons counted by the sockets, which outlive a transfer.
+const SOCKET_REASONS: [&str; 2] = [TOO_MANY_PEERS, OTHER_SOURCE];
+const TOO_MANY_PEERS: &str = "too_many_peers";
+const OTHER_SOURCE: &str = "other_source";
 /// Interval between two snapshots.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(250);
 const KERNEL_INTERVAL: Duration = Duration::from_secs(1);

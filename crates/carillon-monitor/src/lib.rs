@@ -1,48 +1,23 @@
 //! Metrics of a running transfer, for the program itself and for monitoring systems.
 //!
-//! A [`Monitor`] is attached to an end before it begins ([`End::monitor`](crate::End::monitor)). Four times a second
-//! the end stores a complete [`Snapshot`] there without waiting for readers; the last one shows the end of the
-//! transfer. Unknown values are absent, never 0.
-//!
-//! ```
-//! use carillon_transfer::monitor::Monitor;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
-//! let monitor = Monitor::default();
-//! # let directory = tempfile::tempdir()?;
-//! # let receiver = carillon_transfer::receive(directory.path()).group(group).interface("lo").name("alice").start();
-//! let text = std::io::Cursor::new("looked at while it is sent");
-//! let sender = carillon_transfer::send_reader("text", text)
-//!     .group(group)
-//!     .interface("lo")
-//!     .expect(["alice"])
-//!     .monitor(monitor.clone())
-//!     .start();
-//! # while monitor.latest().is_none() { std::thread::yield_now() }
-//! if let Some(now) = monitor.latest() {
-//!     println!("{} of {:?} bytes, limited by {:?}", now.amounts.bytes, now.amounts.size, now.limit);
-//! }
-//! assert!(sender.wait()?.is_success() && receiver.wait()?.is_success());
-//! let end = monitor.latest().ok_or("nothing was put there")?;
-//! assert_eq!((end.amounts.bytes, end.receivers[0].bytes, end.receivers[0].state), (26, Some(26), "verified"));
-//! # Ok(()) }
-//! ```
+//! A [`Monitor`] is given to an end of a transfer before it begins. Four times a second the end stores a complete
+//! [`Snapshot`] there without waiting for readers; the last one shows the end of the transfer. Unknown values are
+//! absent, never 0.
 //!
 //! [`Exporter`] serves the metrics over HTTP in the text format of Prometheus; [`FAMILIES`] lists them, as does
 //! `docs/reference/monitoring.md`.
 
+mod daemon_status;
 mod exporter;
 mod families;
-mod publisher;
 mod snapshot;
 mod text;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+pub use daemon_status::{DaemonStatus, SocketStatus};
 pub use exporter::Exporter;
 pub use families::FAMILIES;
-pub(crate) use publisher::{Cause, INTERVAL, Publisher};
 pub use snapshot::{Amounts, Limit, PathView, ReceiverView, Router, SenderView, Snapshot, Traffic};
 pub use text::{Family, Kind, Samples};
 
