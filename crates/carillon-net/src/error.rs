@@ -108,6 +108,14 @@ pub enum OpenError {
         /// The sender's address.
         host: SocketAddr,
     },
+    /// Receivers behind a relay cannot answer the sender that was named.
+    #[error(
+        "receivers behind a relay cannot answer {host}, which is valid on one link only: give another address of the sender"
+    )]
+    LinkLocalSender {
+        /// The sender's address.
+        host: IpAddr,
+    },
     /// The address cannot be the source of multicasts to the group.
     #[error(
         "{host} cannot be a source of group {group}: give the address of a sender, of the IP version of the group"

@@ -38,6 +38,11 @@ impl Interface {
         Ok(usable.filter(|interface| !interface.loopback).collect())
     }
 
+    /// Number of the interface with this name in the system, which is the zone of link-local addresses.
+    pub fn index_of(name: &str) -> Option<u32> {
+        if_nametoindex(name).ok()
+    }
+
     /// Returns the interface with this name or address; without one, the interface of the system's route to the
     /// group. If there is none with multicast, `fallback` decides.
     pub(crate) fn choose(

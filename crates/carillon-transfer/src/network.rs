@@ -143,8 +143,9 @@ impl Network {
     }
 
     /// Returns the group to use now. [`DEFAULT_GROUP`] is replaced by [`DEFAULT_GROUP_V6`] where no candidate
-    /// interface has an IPv4 address and one has an IPv6 address, and where the first source has an IPv6 address. A
-    /// service ignores link-local addresses, which an interface has before any other.
+    /// interface has an IPv4 address and one has an IPv6 address, and where the first source, or the sender that is
+    /// asked for copies, has an IPv6 address. A service ignores link-local addresses, which an interface has before
+    /// any other.
     pub fn effective_group(&self) -> SocketAddr {
         self.group_or(None)
     }
@@ -158,8 +159,8 @@ impl Network {
         if self.group != four {
             return self.group;
         }
-        if let Some(source) = self.sources.first() {
-            return if source.is_ipv4() { four } else { six };
+        if let Some(host) = self.sources.first().copied().or(self.from.map(|from| from.ip())) {
+            return if host.is_ipv4() { four } else { six };
         }
         let usable = |group| {
             let wanted = self.interface.as_deref();

@@ -29,10 +29,11 @@ use crate::delivery::{
 /// A router (lms, pgm) forwards the multicasts of one group between two or more interfaces, directs requests to
 /// nodes that can answer, and limits repairs to the interfaces where they were requested. It runs until it is
 /// interrupted, and then prints its counters. The system forwards unicast (sysctl net.ipv4.ip_forward=1). It needs
-/// root or CAP_NET_RAW, because forwarded packets keep their source address. IPv4 only.
+/// root or CAP_NET_RAW, because forwarded packets keep their source address. A router is for IPv4 only.
 ///
 /// With --from, a relay serves a network that the sender's multicasts do not reach, for sessions of any protocol: it
-/// gets them by unicast and multicasts them in the sender's name. The receivers there need no options.
+/// gets them by unicast and multicasts them in the sender's name, over IPv4 or IPv6. The receivers there need no
+/// options.
 ///
 /// A helper (protocols with this role, see `carillon protocols`) joins the sessions of senders that admit
 /// helpers (send --helpers), one after another, on one interface and without privileges.
@@ -43,6 +44,7 @@ use crate::delivery::{
   carillon relay --protocol pgm --interface eth0 --interface eth1
   carillon relay --protocol lms --interface wan --interface lan1 --interface lan2 --json
   carillon relay --from 192.0.2.1 --interface lan
+  carillon relay --from 2001:db8::1 --interface lan
 
 As a helper, for a sender that waits for it:
   carillon relay --protocol rmtp --name h1
@@ -119,7 +121,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             "--key-file is for helpers: a router would have to read what passes, which a seal keeps it from"
         );
     }
-    let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
+    let SocketAddr::V4(group) = args.group else { bail!("--group {}: a router is for IPv4", args.group) };
     let stop = Stop::on_signals()?;
     enable_timestamps();
     let interfaces = args.interfaces.clone();

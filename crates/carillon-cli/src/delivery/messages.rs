@@ -69,6 +69,8 @@ pub struct EndpointContext {
     sealed: bool,
     /// Sources of the multicasts that are received; empty for all hosts.
     sources: Vec<IpAddr>,
+    /// True if the endpoint asks a sender for unicast copies; the group then has the IP version of that sender.
+    asks: bool,
     /// The other interfaces that could be chosen.
     others: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl EndpointContext {
         EndpointContext {
             sealed,
             sources: endpoint.sources().to_vec(),
+            asks: endpoint.subscription().is_some(),
             ..EndpointContext::at(endpoint.group(), interface, choice, endpoint.local_addr())
         }
     }
@@ -91,7 +94,16 @@ impl EndpointContext {
         let candidates = Interface::candidates(group).unwrap_or_default();
         let others = candidates.iter().filter(|one| one.index != interface.index);
         let others = others.map(|one| one.name.clone()).collect();
-        EndpointContext { group, choice, own, sealed: false, sources: Vec::new(), others, interface }
+        EndpointContext {
+            group,
+            choice,
+            own,
+            sealed: false,
+            sources: Vec::new(),
+            asks: false,
+            others,
+            interface,
+        }
     }
 
     /// The address in use, unless there is a key, with which a bare datagram would count as a forged one.
@@ -163,7 +175,7 @@ impl EndpointContext {
                 "there is no route to {ip}: using {interface}, the only interface that does multicast"
             ));
         }
-        if wanted.is_ipv4() && self.group.is_ipv6() && self.sources.is_empty() {
+        if wanted.is_ipv4() && self.group.is_ipv6() && self.sources.is_empty() && !self.asks {
             let (ip, port) = (self.group.ip(), self.group.port());
             lines.push(format!(
                 "no interface here has an IPv4 address: using the IPv6 group [{ip}]:{port} on {}; ends that have IPv4 \

@@ -4,6 +4,7 @@
 mod args;
 mod clock;
 mod evidence;
+mod host_address;
 mod lines;
 mod messages;
 mod metrics;
@@ -24,6 +25,7 @@ mod wait_notices;
 pub use args::{NetworkArgs, is_text_terminal, read_key};
 pub use clock::utc_now;
 pub use evidence::{Evidence, reported_by_network, unroutable_sources};
+pub use host_address::host_address;
 pub use lines::Lines;
 pub use messages::{
     EndpointContext, NO_RECEIVER_LIST, OPEN, advice, does_not_wait, enable_timestamps, explain, host, listed,

@@ -11,6 +11,9 @@ use crate::netns::{Host, Net};
 /// Drops everything to multicast groups that arrives at a host.
 const MULTICAST: &str = "ip daddr 224.0.0.0/4";
 
+/// Drops the same over IPv6, without the groups of neighbour discovery.
+const MULTICAST_V6: &str = "ip6 daddr { ff15::/16, ff3e::/16 }";
+
 fn receive(host: &Host<'_>, options: &str) -> Running {
     host.carillon(&format!("recv --name {0} --out {0} {options}", host.name())).start()
 }
@@ -176,13 +179,115 @@ fn relay_serves_a_network_of_its_own() {
     assert_eq!(counts["refused"], 200, "{counts}");
 }
 
+/// The sender serves an IPv6 group: r1 and r2 get multicast, and r2 asks for copies first; r3 gets copies; r4 and r5
+/// are behind a relay, which gets copies. All lose 5 % of the packets that arrive. Some name no group: the IP
+/// version of the address that the others name decides.
+#[test]
+fn three_paths_work_over_ipv6() {
+    let Some(net) = Net::new(6) else { return };
+    net.file("f", 4_000_000);
+    let relay = net.receiver(6);
+    net.receiver(3).firewall_in(MULTICAST_V6);
+    separate(&net, &relay, &[1, 2, 3], &[4, 5]);
+    net.receivers().for_each(|host| host.lose_in(0.05));
+    let relaying = relay.carillon("relay --from fd77::1 --json").start();
+    let group = "--group [ff15::4341]:7654";
+    let options = [group, "--from fd77::1", "--from [fd77::1]:7654", group, group];
+    let receiving: Vec<_> =
+        net.receivers().zip(options).map(|(host, options)| receive(&host, options)).collect();
+    let line = format!("send f --receivers 5 --rate 40Mbit/s --json {group}");
+    let sent = net.sender().carillon(&line).run().expect(0);
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    assert_copies(&net, &["r1", "r2", "r3", "r4", "r5"]);
+    let path = |name| of(&sent, name)["path"].as_str().expect("a path").to_owned();
+    let paths = ["r1", "r2", "r3", "r4", "r5"].map(path);
+    assert_eq!(paths, ["multicast", "multicast", "unicast", "relay", "relay"]);
+    assert_eq!(of(&sent, "r4")["relay"], "fd77::10");
+    assert!(
+        of(&sent, "r3")["address"].as_str().expect("an address").starts_with("[fd77::d]:"),
+        "{}",
+        sent.out
+    );
+    relaying.signal("INT");
+    let counts = relaying.end().expect(0).events("relayed").pop().expect("counts");
+    assert!(counts["forwarded"].as_u64() > Some(2500) && counts["too_large"] == 0, "{counts}");
+    assert_eq!(counts["errors"], 0, "{counts}");
+}
+
+/// Receivers have a key: one by unicast, and one behind a relay without the key, which cannot read what it forwards.
+/// The group is one of source-specific multicast, of which the relay and its receiver name the sender.
+#[test]
+fn sealed_copies_and_relays_work_over_ipv6() {
+    let Some(net) = Net::new(3) else { return };
+    net.file("f", 1_000_000);
+    std::fs::write(net.path("key"), [b'k'; 40]).expect("a key");
+    let relay = net.receiver(3);
+    net.receiver(1).firewall_in(MULTICAST_V6);
+    separate(&net, &relay, &[1], &[2]);
+    net.receivers().for_each(|host| host.lose_in(0.05));
+    let group = "--group [ff3e::8000:77]:7654";
+    let _relaying = relay.carillon(&format!("relay --from fd77::1 {group}")).start();
+    let options = [
+        format!("--from fd77::1 {group} --key-file key"),
+        format!("--source fd77::1 {group} --key-file key"),
+    ];
+    let receiving: Vec<_> =
+        net.receivers().zip(&options).map(|(host, options)| receive(&host, options)).collect();
+    let line = format!("send f --receivers 2 --rate 40Mbit/s --json {group} --key-file key --keyless-relays");
+    let sent = net.sender().carillon(&line).run().expect(0);
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    assert_copies(&net, &["r1", "r2"]);
+    assert_eq!([&of(&sent, "r1")["path"], &of(&sent, "r2")["path"]], ["unicast", "relay"]);
+}
+
+/// A link-local address with its zone reaches a sender on the same link. A relay refuses it, because its receivers
+/// could not answer.
+#[test]
+fn link_local_sender_serves_receivers_but_no_relay() {
+    let Some(net) = Net::new(2) else { return };
+    net.file("f", 1_000_000);
+    net.receiver(1).firewall_in("ip6 daddr ff12::/16");
+    let address = net.sender().shell("ip -6 -o addr show dev eth0 scope link | awk '{print $4}'");
+    let address = address.trim().split('/').next().expect("an address");
+    let group = "--group [ff12::4341]:7654 --interface eth0";
+    let receiving = receive(&net.receiver(1), &format!("{group} --from {address}%eth0"));
+    let sending = format!("send f --receivers 1 --json --group [ff12::4341]:7654 --interface {address}");
+    let sent = net.sender().carillon(&sending).run().expect(0);
+    receiving.end().expect(0);
+    assert_copies(&net, &["r1"]);
+    assert_eq!(of(&sent, "r1")["path"], "unicast");
+    let refused = net.receiver(2).carillon(&format!("relay {group} --from {address}%eth0")).run().expect(2);
+    assert!(refused.err.contains("valid on one link only"), "{}", refused.err);
+}
+
+/// A helper takes the multicasts of its sources alone, over IPv6 too. Members name each other, because they say in the
+/// group that they are present.
+#[test]
+fn helper_hears_its_source_over_ipv6() {
+    let Some(net) = Net::new(3) else { return };
+    net.file("f", 2_000_000);
+    net.receivers().for_each(|host| host.lose_in(0.05));
+    let group = "--group [ff3e::8000:77]:7654 --source fd77::1,fd77::b,fd77::c,fd77::d";
+    let helping =
+        net.receiver(3).carillon(&format!("relay --protocol rmtp --name h1 --once --json {group}")).start();
+    let receiving: Vec<_> = (1..=2).map(|number| receive(&net.receiver(number), group)).collect();
+    let line = "send f --protocol rmtp --helpers h1 --expect r1,r2 --json --group [ff3e::8000:77]:7654";
+    let sent = net.sender().carillon(line).run().expect(0);
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    helping.end().expect(0);
+    assert_copies(&net, &["r1", "r2"]);
+    assert!(sent.out.contains("h1"), "{}", sent.out);
+}
+
 /// Puts the receivers `behind` on a network of their own with the relay, and `beside` on the sender's.
 fn separate(net: &Net, relay: &Host<'_>, beside: &[usize], behind: &[usize]) {
     let block = |host: &Host<'_>, from: &Host<'_>| {
         let mac = from.shell("cat /sys/class/net/eth0/address");
-        let rule = format!("ether saddr {} ip daddr 224.0.0.0/4 drop", mac.trim());
+        let rules =
+            [MULTICAST, MULTICAST_V6].map(|groups| format!("ether saddr {} {groups} drop", mac.trim()));
+        let rules = rules.join("; ");
         host.shell(&format!(
-            "nft 'table netdev apart {{ chain c {{ type filter hook ingress device eth0 priority 1; {rule}; }}; }}'"
+            "nft 'table netdev apart {{ chain c {{ type filter hook ingress device eth0 priority 1; {rules}; }}; }}'"
         ));
     };
     block(relay, &net.sender());

@@ -60,10 +60,10 @@ impl<'a> Host<'a> {
     #[track_caller]
     fn lose(&self, hook: &str, part: f64) {
         assert!((0.0..=1.0).contains(&part), "{part} is no part");
-        // Only IP packets are dropped, since the kernel would repeat a lost ARP request only after a second.
+        // Neither ARP nor neighbour discovery is dropped, since the kernel would repeat a request only after a second.
         let some = format!("numgen random mod 1000000 < {}", (part * 1e6) as u32);
         let which = if part < 1.0 { some.as_str() } else { "" };
-        let rule = format!("meta protocol {{ ip, ip6 }} {which} drop");
+        let rule = format!("meta protocol {{ ip, ip6 }} meta l4proto != ipv6-icmp {which} drop");
         let chain = format!("chain c {{ type filter hook {hook} device eth0 priority 0; {rule}\n }}\n");
         let table = format!("table netdev lose-{hook}");
         let mut rules = format!("add {table}\ndelete {table}\n");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-use super::frame::{Frame, FrameKind};
+use super::frame::{Frame, FrameKind, beacon};
 use super::{ASK_INTERVAL, RETRY_INTERVAL};
 use crate::port::Port;
 use crate::seal::Key;
@@ -190,18 +190,7 @@ impl Subscription {
     /// Frame by which a relay with this subscription makes itself known on its network. It is not authenticated, and
     /// only decides what a report says.
     pub(crate) fn beacon(&self) -> Vec<u8> {
-        let SocketAddr::V4(server) = self.server else { return Vec::new() };
-        let beacon = Frame {
-            kind: FrameKind::Beacon,
-            copying: false,
-            unproven: false,
-            full: false,
-            token: self.token,
-            cookie: u64::from(u32::from(*server.ip())) << 16 | u64::from(server.port()),
-            multicasts: 0,
-            copies: 0,
-        };
-        beacon.emit(None)
+        beacon(self.token, self.server)
     }
 
     /// Time of the next call of [`check`](Self::check) and [`due`](Self::due).

@@ -1,6 +1,6 @@
 //! Frames between a receiver that needs copies and the driver of a sender.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::seal::Key;
 
@@ -13,15 +13,24 @@ pub(crate) enum FrameKind {
     Answer = 1,
     /// A receiver names the address of its session, by sending this from there.
     Member = 2,
-    /// A relay multicasts its token and the address of the sender, so that receivers can say that they are behind it.
+    /// A relay multicasts its token and the IPv4 address of the sender, so that receivers can say that they are behind
+    /// it.
     Beacon = 3,
     /// A receiver says by the relay's token that it is behind the relay, from the address of its session.
     Behind = 4,
+    /// A beacon with the IPv6 address of the sender.
+    BeaconV6 = 5,
 }
 
 impl FrameKind {
-    const VARIANTS: [FrameKind; 5] =
-        [FrameKind::Ask, FrameKind::Answer, FrameKind::Member, FrameKind::Beacon, FrameKind::Behind];
+    const VARIANTS: [FrameKind; 6] = [
+        FrameKind::Ask,
+        FrameKind::Answer,
+        FrameKind::Member,
+        FrameKind::Beacon,
+        FrameKind::Behind,
+        FrameKind::BeaconV6,
+    ];
 }
 
 /// A frame, 40 bytes, and 32 bytes of authentication with a key.
@@ -105,11 +114,34 @@ pub(crate) fn is_frame(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) && (LEN..=LEN + TAG).contains(&bytes.len())
 }
 
+/// Frame by which a relay with this token makes itself known. It names the sender of which the relay forwards the data:
+/// its IPv4 address and port in `cookie`, or the port there and the IPv6 address in the two fields behind.
+pub(crate) fn beacon(token: u64, server: SocketAddr) -> Vec<u8> {
+    let port = u64::from(server.port());
+    let (kind, cookie, [multicasts, copies]) = match server {
+        SocketAddr::V4(v4) => (FrameKind::Beacon, u64::from(u32::from(*v4.ip())) << 16 | port, [0; 2]),
+        SocketAddr::V6(v6) => {
+            let ip = u128::from(*v6.ip());
+            (FrameKind::BeaconV6, port, [(ip >> 64) as u64, ip as u64])
+        }
+    };
+    let (copying, unproven, full) = (false, false, false);
+    Frame { kind, copying, unproven, full, token, cookie, multicasts, copies }.emit(None)
+}
+
 /// Token of a relay and address of its sender, if this is the frame of a relay.
 pub(crate) fn server_of_beacon(bytes: &[u8]) -> Option<(u64, SocketAddr)> {
-    let beacon = Frame::parse(bytes, None).filter(|frame| frame.kind == FrameKind::Beacon)?;
-    let ip = Ipv4Addr::from((beacon.cookie >> 16) as u32);
-    Some((beacon.token, SocketAddr::from((ip, beacon.cookie as u16))))
+    let Frame { kind, token, cookie, multicasts, copies, .. } = Frame::parse(bytes, None)?;
+    let port = cookie as u16;
+    let server = match kind {
+        FrameKind::Beacon => SocketAddr::from((Ipv4Addr::from((cookie >> 16) as u32), port)),
+        FrameKind::BeaconV6 => {
+            let ip = u128::from(multicasts) << 64 | u128::from(copies);
+            SocketAddr::from((Ipv6Addr::from(ip), port))
+        }
+        _ => return None,
+    };
+    Some((token, server))
 }
 
 /// Sender of which a relay multicasts the data, if the datagram is the frame by which a relay makes itself known.

@@ -15,7 +15,8 @@ use crate::seal::Key;
 ///
 /// A receiver has a place only after it has returned a cookie from its address: a keyed hash of address, token and
 /// time, as with TCP's SYN cookies, so that strangers cost no memory. At most [`MAX_SUBSCRIBERS`] have a place, and
-/// half of them from one host. A place is free again after five seconds of silence.
+/// half of them from one host, or one IPv6 network of 64 bits, of which a host can use all addresses. A place is
+/// free again after five seconds of silence.
 ///
 /// Copies leave at the rate of the budget, through a queue of a twentieth of a second. So they behave like a link of
 /// that rate: congestion control sees the delay of the queue before it sees losses.
@@ -137,7 +138,11 @@ impl CopyServer {
                     self.behind.insert(source, frame.token);
                 }
             }
-            FrameKind::Member | FrameKind::Answer | FrameKind::Beacon | FrameKind::Behind => {}
+            FrameKind::Member
+            | FrameKind::Answer
+            | FrameKind::Beacon
+            | FrameKind::Behind
+            | FrameKind::BeaconV6 => {}
         }
         Outcome::Done
     }
@@ -180,7 +185,8 @@ impl CopyServer {
     fn admit(&mut self, now: Time, source: SocketAddr, token: u64) -> Option<&mut Subscriber> {
         if !self.subscribers.contains_key(&source) {
             self.forget(now);
-            let here = self.subscribers.keys().filter(|other| other.ip() == source.ip()).count();
+            let here =
+                self.subscribers.keys().filter(|other| owner(other.ip()) == owner(source.ip())).count();
             if self.subscribers.len() >= MAX_SUBSCRIBERS || here >= MAX_SUBSCRIBERS / 2 {
                 return None;
             }
@@ -305,6 +311,17 @@ impl CopyServer {
         let mut cookie = [0; 8];
         cookie.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
         u64::from_be_bytes(cookie).max(1)
+    }
+}
+
+/// Address of a host, or the first 64 bits of an IPv6 address: the hosts of a network choose the other bits.
+fn owner(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V6(ip) => {
+            let [a, b, c, d, ..] = ip.segments();
+            [a, b, c, d, 0, 0, 0, 0].into()
+        }
+        v4 => v4,
     }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Dest, NodeId, Time};
 
-use super::frame::{Frame, FrameKind, LEN, behind, is_frame};
+use super::frame::{Frame, FrameKind, LEN, beacon, behind, is_frame, server_of_beacon};
 use super::server::{CopyServer, MAX_SUBSCRIBERS, Outcome};
 use crate::outbox::{Outbox, Route, Run};
 use crate::seal::Key;
@@ -186,6 +186,37 @@ fn places_are_bounded_in_all_and_for_each_host() {
     let later = at(1) + Duration::from_secs(6);
     join(&mut server, later, host(999), 1);
     assert_eq!(server.copying(), 1);
+}
+
+/// A host on an IPv6 network can use all addresses of 64 bits there.
+#[test]
+fn one_ipv6_network_has_half_of_the_places() {
+    let mut server = server();
+    let at_network =
+        |network: u16, host: u16| SocketAddr::from(([0xfd77, 0, 0, network, 0, 0, 0, host], 4000));
+    let mut full = 0;
+    for number in 0..MAX_SUBSCRIBERS as u16 {
+        let from = at_network(1, number);
+        let challenge = answered(&mut server, at(0), from, ask(number.into(), 0, true));
+        full +=
+            usize::from(answered(&mut server, at(0), from, ask(number.into(), challenge.cookie, true)).full);
+    }
+    assert_eq!(full, MAX_SUBSCRIBERS / 2);
+    join(&mut server, at(1), at_network(2, 1), 9000);
+}
+
+#[test]
+fn beacons_name_senders_of_both_ip_versions() {
+    for server in ["10.1.2.3:7654", "[2001:db8::1:2]:65535", "[::ffff:1.2.3.4]:1"] {
+        let server: SocketAddr = server.parse().expect("an address");
+        let frame = beacon(7, server);
+        assert!(is_frame(&frame));
+        assert_eq!(server_of_beacon(&frame), Some((7, server)));
+        for len in 0..LEN {
+            assert_eq!(server_of_beacon(&frame[..len]), None);
+        }
+    }
+    assert_eq!(server_of_beacon(&ask(1, 2, true).emit(None)), None);
 }
 
 #[test]

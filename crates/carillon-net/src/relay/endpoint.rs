@@ -15,6 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::packet::{self, Header};
 use super::paths::Paths;
+use super::port::{Port, send_packet};
 use super::stats::RelayStats;
 use crate::endpoint::PEERS;
 use crate::failures::passes;
@@ -53,16 +54,6 @@ pub struct RelayEndpoint {
     packet: Vec<u8>,
 }
 
-/// An interface of the relay.
-#[derive(Debug)]
-pub(super) struct Port {
-    interface: Interface,
-    address: Ipv4Addr,
-    all_addresses: Vec<IpAddr>,
-    /// Sends datagrams with complete headers through this interface.
-    raw: Socket,
-}
-
 /// A datagram that has arrived.
 #[derive(Debug)]
 pub(super) struct Arrival {
@@ -87,7 +78,7 @@ impl RelayEndpoint {
         let mut ports: Vec<Port> = Vec::new();
         for name in &config.interfaces {
             let (interface, _) = Interface::choose(group.into(), Some(name), Fallback::Loopback)?;
-            if ports.iter().all(|port| port.interface.index != interface.index) {
+            if ports.iter().all(|port| port.interface().index != interface.index) {
                 ports.push(Port::open(interface)?);
             }
         }
@@ -110,7 +101,7 @@ impl RelayEndpoint {
 
     /// Returns true if all interfaces still exist with their addresses and are up.
     pub fn is_current(&self) -> bool {
-        self.ports.iter().all(|port| port.interface.is_present())
+        self.ports.iter().all(|port| port.interface().is_present())
     }
 
     /// Moves to the current interfaces of the same names. Peers and counters are kept. After an error the endpoint is
@@ -124,7 +115,7 @@ impl RelayEndpoint {
     /// Leaves and joins the group on each interface, so that switches learn the membership again.
     pub fn renew_membership(&mut self) {
         for port in &self.ports {
-            let membership = Membership::new(self.group.into(), &port.interface, &self.config.sources);
+            let membership = Membership::new(self.group.into(), port.interface(), &self.config.sources);
             // A removed interface has no membership; [`RelayEndpoint::is_current`] detects that.
             let _ = membership.leave(&self.socket);
             let _ = membership.join(&self.socket);
@@ -133,12 +124,15 @@ impl RelayEndpoint {
 
     /// The interfaces, in the order of the relay's ports.
     pub fn interfaces(&self) -> impl Iterator<Item = &Interface> {
-        self.ports.iter().map(|port| &port.interface)
+        self.ports.iter().map(Port::interface)
     }
 
     /// Address that identifies the relay.
     pub fn address(&self) -> Ipv4Addr {
-        self.ports.first().map_or(Ipv4Addr::UNSPECIFIED, |port| port.address)
+        match self.ports.first().map(Port::address) {
+            Some(IpAddr::V4(address)) => address,
+            _ => Ipv4Addr::UNSPECIFIED,
+        }
     }
 
     /// The addresses of the relay, its peers and its group, for a machine that calls itself [`SELF`].
@@ -195,8 +189,10 @@ impl RelayEndpoint {
             }
         }
         let (Some(source), Some(info), len) = (message.address, came, message.bytes) else { return Ok(None) };
-        let ingress =
-            self.ports.iter().position(|port| i64::from(port.interface.index) == i64::from(info.ipi_ifindex));
+        let ingress = self
+            .ports
+            .iter()
+            .position(|port| i64::from(port.interface().index) == i64::from(info.ipi_ifindex));
         let Some(ingress) = ingress else { return Ok(None) };
         let to = Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr));
         // Datagrams from port 0 cannot be answered, and other groups are not handled here.
@@ -215,12 +211,12 @@ impl RelayEndpoint {
     /// Reverse-path check: returns true if a multicast arrived through the interface towards its source, and not from
     /// this host.
     fn is_on_path(&mut self, now: Time, arrival: &Arrival) -> bool {
-        let is_own = |port: &Port| port.all_addresses.contains(&(*arrival.source.ip()).into());
+        let is_own = |port: &Port| port.has_address((*arrival.source.ip()).into());
         if self.ports.iter().any(is_own) {
             return false;
         }
         let own = self.paths.towards(now, *arrival.source.ip());
-        own.is_some_and(|own| self.ports[usize::from(arrival.ingress.0)].all_addresses.contains(&own))
+        own.is_some_and(|own| self.ports[usize::from(arrival.ingress.0)].has_address(own))
     }
 
     /// Forwards a multicast through these ports with its original source; returns the number of ports that accepted
@@ -232,7 +228,7 @@ impl RelayEndpoint {
         bytes: &[u8],
         ports: impl Iterator<Item = PortId>,
     ) -> u64 {
-        let header = Header { source, destination: self.group, ttl };
+        let header = Header { source: source.into(), destination: self.group.into(), ttl };
         ports.map(|port| u64::from(self.send_raw(port, header, bytes))).sum()
     }
 
@@ -263,7 +259,8 @@ impl RelayEndpoint {
             return self.stats.unroutable += 1;
         };
         for port in ports {
-            if self.send_raw(port, Header { source, destination, ttl }, bytes) {
+            let header = Header { source: source.into(), destination: destination.into(), ttl };
+            if self.send_raw(port, header, bytes) {
                 self.stats.directed += 1;
             }
         }
@@ -304,44 +301,6 @@ impl RelayEndpoint {
     }
 }
 
-impl Port {
-    pub(super) fn open(interface: Interface) -> Result<Port, OpenError> {
-        let IpAddr::V4(address) = interface.address else {
-            return Err(OpenError::NoAddress { name: interface.name, family: "IPv4" });
-        };
-        // With this protocol number the socket takes complete headers and receives nothing (raw(7)).
-        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))
-            .map_err(OpenError::doing("open a raw socket, for which a relay needs root or CAP_NET_RAW"))?;
-        let doing = || OpenError::doing(format!("send on {interface}"));
-        raw.bind_device(Some(interface.name.as_bytes())).map_err(doing())?;
-        raw.set_multicast_if_v4(&address).map_err(doing())?;
-        raw.set_multicast_loop_v4(false).map_err(doing())?;
-        raw.set_nonblocking(true).map_err(doing())?;
-        // Bursts of forwarded datagrams wait in this buffer.
-        raw.set_send_buffer_size(SEND_BUFFER).map_err(doing())?;
-        let all_addresses = interface.addresses().map_err(OpenError::doing("list the network interfaces"))?;
-        Ok(Port { interface, address, all_addresses, raw })
-    }
-
-    pub(super) fn interface(&self) -> &Interface {
-        &self.interface
-    }
-
-    pub(super) fn address(&self) -> Ipv4Addr {
-        self.address
-    }
-
-    /// Lets other sockets of this host receive what is sent.
-    pub(super) fn loop_back(&self) -> io::Result<()> {
-        self.raw.set_multicast_loop_v4(true)
-    }
-}
-
-/// Sends a packet with complete headers through an interface.
-pub(super) fn send_packet(port: &Port, packet: &[u8], to: SocketAddrV4) -> io::Result<()> {
-    port.raw.send_to(packet, &SocketAddr::from(to).into()).map(drop)
-}
-
 fn open_socket(group: SocketAddrV4, ports: &[Port], sources: &[IpAddr]) -> Result<Socket, OpenError> {
     let doing = || OpenError::doing(format!("listen to {group}"));
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(doing())?;
@@ -357,7 +316,7 @@ fn open_socket(group: SocketAddrV4, ports: &[Port], sources: &[IpAddr]) -> Resul
         _ => doing()(error),
     })?;
     for port in ports {
-        let membership = Membership::new(group.into(), &port.interface, sources);
+        let membership = Membership::new(group.into(), port.interface(), sources);
         membership.join(&socket).map_err(|error| membership.refused(error))?;
     }
     Ok(socket)
@@ -374,6 +333,3 @@ const NO_PORT: PortId = PortId(u16::MAX);
 
 /// Maximum bytes of a datagram.
 const MAX_DATAGRAM: usize = 65_535;
-
-/// Bytes of the send buffer of an interface.
-const SEND_BUFFER: usize = 4 << 20;

@@ -2,11 +2,13 @@
 //! decides.
 //!
 //! Unicast to other hosts is left to the system. Forwarded datagrams keep source address and port, which takes raw
-//! sockets; IPv4 only. A datagram must fit each interface without fragmentation.
+//! sockets. A datagram must fit each interface without fragmentation. Routers are for IPv4 only; a [`RemoteRelay`] is
+//! for both IP versions.
 
 mod endpoint;
 mod packet;
 mod paths;
+mod port;
 mod remote;
 mod stats;
 

@@ -6,17 +6,17 @@
 //! the sender's multicasts arrive on the relay's network without it, the relay sends nothing. If it has a network of
 //! its own for the sender, it prefers multicast there.
 //!
-//! Not covered: IPv6, and networks from which receivers cannot reach the sender by unicast.
+//! Not covered: networks from which receivers cannot reach the sender by unicast.
 
 use std::io;
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use carillon_core::{Time, TokenBucket};
 use nix::poll::PollFlags;
 
-use super::endpoint::{Port, send_packet};
 use super::packet::{self, Header};
+use super::port::{Port, send_packet};
 use crate::copies::{Subscription, SubscriptionState, is_frame};
 use crate::endpoint::{open_multicast, subscribe};
 use crate::failures::passes;
@@ -30,9 +30,9 @@ use crate::{DriveError, EndpointConfig, Fallback, Interface, Key, OpenError};
 #[derive(Clone, Debug)]
 pub struct RemoteRelayConfig {
     /// The multicast group and its UDP port.
-    pub group: SocketAddrV4,
+    pub group: SocketAddr,
     /// The sender.
-    pub from: SocketAddrV4,
+    pub from: SocketAddr,
     /// Interface of the relay's own network, by name or address; by default that of the route to the group.
     pub interface: Option<String>,
     /// Key of the group, if the relay has it. Without it the sender has to permit relays without the key.
@@ -44,8 +44,8 @@ pub struct RemoteRelayConfig {
 /// A relay between a sender by unicast and a network with multicast.
 #[derive(Debug)]
 pub struct RemoteRelay {
-    group: SocketAddrV4,
-    from: SocketAddrV4,
+    group: SocketAddr,
+    from: SocketAddr,
     near: Port,
     far: Interface,
     subscription: Box<Subscription>,
@@ -77,14 +77,16 @@ pub struct RemoteRelayStats {
 impl RemoteRelay {
     /// Opens the sockets. Requires the privilege for raw sockets.
     pub fn open(config: RemoteRelayConfig) -> Result<Self, OpenError> {
-        let group = SocketAddr::from(config.group);
-        if !config.group.ip().is_multicast() {
+        let (group, from) = (config.group, config.from);
+        if !group.ip().is_multicast() {
             return Err(OpenError::NotMulticast { group });
         }
-        if config.group.port() == 0 {
+        if group.port() == 0 {
             return Err(OpenError::NoPort { group });
         }
-        let from = SocketAddr::from(config.from);
+        if matches!(from.ip(), IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            return Err(OpenError::LinkLocalSender { host: from.ip() });
+        }
         let (near, _) = Interface::choose(group, config.interface.as_deref(), Fallback::OnlyInterface)?;
         let far = Interface::towards(group, from)?;
         let settings = EndpointConfig { key: config.key, ..EndpointConfig::new(group) };
@@ -100,11 +102,11 @@ impl RemoteRelay {
         if near.interface().index != far.index {
             // Receivers on this host take part as well. On a single network the relay would mistake its own
             // multicasts for the sender's.
-            near.loop_back().map_err(OpenError::doing("turn multicast loopback on"))?;
+            near.loop_back(true).map_err(OpenError::doing("turn multicast loopback on"))?;
         }
         Ok(RemoteRelay {
-            group: config.group,
-            from: config.from,
+            group: near.interface().zoned(group),
+            from,
             near,
             far,
             subscription,
@@ -123,13 +125,16 @@ impl RemoteRelay {
         self.subscription.check(now);
         if let Some((ask, _)) = self.subscription.due(now) {
             // A lost ask is repeated.
-            let _ = self.subscription.port.socket.send_to(&ask, &SocketAddr::from(self.from).into());
+            let _ = self.subscription.port.socket.send_to(&ask, &self.from.into());
         }
         if self.forwards() && self.beacons.ready_at(now).is_none() {
             self.beacons.pause(now, BEACON_INTERVAL);
             let beacon = self.subscription.beacon();
-            let source = SocketAddrV4::new(self.near.address(), self.group.port());
-            self.multicast(source, &beacon);
+            // Doctors show the source. Receivers that have named the sender as the source hear nothing else.
+            let own = SocketAddr::new(self.near.address(), self.group.port());
+            for source in [own, self.from] {
+                self.multicast(source, &beacon);
+            }
         }
         let until = self.subscription.next(now).since(now).min(max_wait);
         let copies = (self.subscription.port.fd(), PollFlags::POLLIN);
@@ -196,7 +201,7 @@ impl RemoteRelay {
         let now = self.now();
         while let Some(Datagram { source, content, .. }) = self.inbox.take(None) {
             let Ok(Some(bytes)) = content else { continue };
-            if source != SocketAddr::from(self.from) {
+            if source != self.from {
                 self.stats.refused += u64::from(!multicast);
                 continue;
             }
@@ -216,7 +221,7 @@ impl RemoteRelay {
     }
 
     /// Multicasts a datagram on the relay's network, in the name of this source.
-    fn multicast(&mut self, source: SocketAddrV4, bytes: &[u8]) {
+    fn multicast(&mut self, source: SocketAddr, bytes: &[u8]) {
         let header = Header { source, destination: self.group, ttl: 1 };
         if !packet::write(header, bytes, &mut self.packet) {
             self.stats.too_large += 1;

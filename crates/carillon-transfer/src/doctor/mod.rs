@@ -225,7 +225,8 @@ impl Doctor {
     /// Handles datagrams other than HELLO: those of packet trains, and of relays.
     fn on_other(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
         if arrival == Arrival::Group
-            && let Some(sender) = sender_of_relay(bytes)
+            // Relays send such frames in the name of their sender too.
+            && let Some(sender) = sender_of_relay(bytes).filter(|sender| sender.ip() != from.ip())
             && (self.relays.len() < MAX_HEARD || self.relays.contains_key(&from.ip()))
         {
             self.relays.insert(from.ip(), sender);

@@ -1,9 +1,12 @@
 //! The senders of `carillon recv --from`: names of senders to accept, and the host that is asked for unicast copies.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use anyhow::{Context as _, anyhow, bail};
+use carillon_transfer::Network;
+
+use crate::delivery::host_address;
 
 /// Accepted senders.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -15,8 +18,8 @@ pub(super) struct Senders {
 }
 
 impl Senders {
-    /// Parses the values of `--from`. An address and a host with a port, such as `192.0.2.1`, `[2001:db8::1]:7654` or
-    /// `build1:7654`, are a host; any other word is a name. The port is that of the group by default.
+    /// Parses the values of `--from`. An address and a host with a port, such as `192.0.2.1`, `[2001:db8::1]:7654`,
+    /// `fe80::1%eth0` or `build1:7654`, are a host; any other word is a name. The port is that of the group by default.
     pub(super) fn parse(values: &[String], group: SocketAddr) -> anyhow::Result<Senders> {
         let mut senders = Senders::default();
         for value in values {
@@ -34,9 +37,8 @@ impl Senders {
 
 /// Resolves a host; `None` if the text is a name of a sender.
 fn host(text: &str, group: SocketAddr) -> anyhow::Result<Option<SocketAddr>> {
-    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
-    if let Ok(ip) = bare.parse::<IpAddr>() {
-        return Ok(Some(SocketAddr::new(ip, group.port())));
+    if let Some(address) = host_address(text, group.port()).transpose()? {
+        return with_port(text, address).map(Some);
     }
     let is_host = text.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit())
@@ -46,14 +48,21 @@ fn host(text: &str, group: SocketAddr) -> anyhow::Result<Option<SocketAddr>> {
     }
     let found = text.to_socket_addrs().with_context(|| format!("--from {text}: no such host"))?;
     let all: Vec<SocketAddr> = found.collect();
+    // The default group is used in the IP version of the sender.
+    let is_default = Network::default().group == group;
     let found = all.iter().find(|address| address.is_ipv4() == group.is_ipv4());
+    let found = found.or_else(|| all.first().filter(|_| is_default));
     let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
     let found =
         found.ok_or_else(|| anyhow!("--from {text}: the host has no {family} address, as the group"))?;
-    if found.port() == 0 {
+    with_port(text, *found).map(Some)
+}
+
+fn with_port(text: &str, address: SocketAddr) -> anyhow::Result<SocketAddr> {
+    if address.port() == 0 {
         bail!("--from {text}: give a port from 1 to 65535");
     }
-    Ok(Some(*found))
+    Ok(address)
 }
 
 #[cfg(test)]
@@ -75,7 +84,11 @@ mod tests {
         assert_eq!(host("10.0.0.1:99"), "10.0.0.1:99");
         assert_eq!(host("2001:db8::1"), "[2001:db8::1]:7777");
         assert_eq!(host("[2001:db8::1]"), "[2001:db8::1]:7777");
+        assert_eq!(host("[2001:db8::1]:99"), "[2001:db8::1]:99");
         assert_eq!(host("127.0.0.1:7654"), "127.0.0.1:7654");
+        for text in ["fe80::1%lo", "[fe80::1%lo]", "[fe80::1%lo]:7777", "fe80::1%1"] {
+            assert_eq!(host(text), "[fe80::1%1]:7777", "{text}");
+        }
         for name in ["a:b", ":1", "a:", "a b"] {
             assert_eq!(parse(&[name]).expect("a name").host, None, "{name}");
         }
@@ -85,6 +98,8 @@ mod tests {
     fn second_host_and_invalid_ports_are_refused() {
         assert!(parse(&["10.0.0.1", "10.0.0.2"]).expect_err("two").contains("another was given"));
         assert!(parse(&["10.0.0.1:0"]).expect_err("no port").contains("1 to 65535"));
+        assert!(parse(&["fe80::1%none"]).expect_err("no interface").contains("no interface none"));
+        assert!(parse(&["[fd00::1]:0"]).expect_err("no port").contains("1 to 65535"));
         assert!(parse(&["10.0.0.1:99999"]).expect_err("no port").contains("no such host"));
     }
 }

@@ -1,17 +1,18 @@
 //! `carillon relay --from`: a relay for a network that the sender's multicasts do not reach.
 
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::{anyhow, bail};
 use carillon_core::ProtocolEntry;
 use carillon_net::{RemoteRelay, RemoteRelayConfig};
+use carillon_transfer::Network;
 use serde_json::json;
 
 use super::{Args, CHECK_INTERVAL, LONGEST_STEP, RECEIVE_BUFFER, open};
 use crate::commands::helping;
-use crate::delivery::{Stop, enable_timestamps, notice, print_json, print_table, read_key};
+use crate::delivery::{Stop, enable_timestamps, host_address, notice, print_json, print_table, read_key};
 
 /// Relays until the process is interrupted.
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -21,12 +22,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Relays, and helps in the sessions of the sender at the same time, which are received by unicast.
 pub fn run_with_helper(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> {
-    let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
-    let from = sender(args.from.as_deref().unwrap_or_default(), group)?;
+    let (_, from) = addresses(args)?;
     let helped = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let relaying = scope.spawn(|| relay(args, &|| helped.load(Ordering::Relaxed)));
-        let result = helping::run(args, protocol, Some(from.into()));
+        let result = helping::run(args, protocol, Some(from));
         helped.store(true, Ordering::Relaxed);
         let relayed = relaying.join().unwrap_or_else(|_| Err(anyhow!("the relay has ended")));
         result.and(relayed)
@@ -34,7 +34,6 @@ pub fn run_with_helper(args: &Args, protocol: &'static ProtocolEntry) -> anyhow:
 }
 
 fn relay(args: &Args, stopped: &dyn Fn() -> bool) -> anyhow::Result<()> {
-    let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
     let interface = match &args.interfaces[..] {
         [] => None,
         [one] => Some(one.clone()),
@@ -43,7 +42,7 @@ fn relay(args: &Args, stopped: &dyn Fn() -> bool) -> anyhow::Result<()> {
     if args.protocol.is_none() && !args.sources.is_empty() {
         bail!("--source is for routers and helpers: a relay with --from forwards that sender alone");
     }
-    let from = sender(args.from.as_deref().unwrap_or_default(), group)?;
+    let (group, from) = addresses(args)?;
     let key = args.key_file.as_deref().map(read_key).transpose()?;
     let config = RemoteRelayConfig { group, from, interface, key, receive_buffer: RECEIVE_BUFFER };
     enable_timestamps();
@@ -69,20 +68,25 @@ fn relay(args: &Args, stopped: &dyn Fn() -> bool) -> anyhow::Result<()> {
     report(args.json, &relay)
 }
 
+/// Group and address of the sender. The default group is the one of the sender's IP version.
+fn addresses(args: &Args) -> anyhow::Result<(SocketAddr, SocketAddr)> {
+    let from = sender(args.from.as_deref().unwrap_or_default(), args.group)?;
+    let network = Network { group: args.group, from: Some(from), ..Network::default() };
+    Ok((network.effective_group(), from))
+}
+
 /// Parses the sender's address. Its port is that of the group by default.
-fn sender(text: &str, group: SocketAddrV4) -> anyhow::Result<SocketAddrV4> {
-    let parsed = match text.parse::<IpAddr>() {
-        Ok(ip) => Ok(SocketAddr::new(ip, group.port())),
-        Err(_) => text.parse::<SocketAddr>(),
-    };
-    match parsed {
-        Ok(SocketAddr::V4(address)) if address.port() > 0 && !address.ip().is_multicast() => Ok(address),
-        Ok(SocketAddr::V6(_)) => bail!("--from {text}: a relay is for IPv4"),
-        _ => Err(anyhow!("--from {text}: give the sender's address, such as 192.0.2.1 or 192.0.2.1:7654")),
+fn sender(text: &str, group: SocketAddr) -> anyhow::Result<SocketAddr> {
+    match host_address(text, group.port()) {
+        Some(Ok(address)) if address.port() > 0 && !address.ip().is_multicast() => Ok(address),
+        Some(Err(error)) => Err(error),
+        _ => Err(anyhow!(
+            "--from {text}: give the sender's address, such as 192.0.2.1, 192.0.2.1:7654 or 2001:db8::1"
+        )),
     }
 }
 
-fn announce(json: bool, group: SocketAddrV4, relay: &RemoteRelay) -> anyhow::Result<()> {
+fn announce(json: bool, group: SocketAddr, relay: &RemoteRelay) -> anyhow::Result<()> {
     let from = relay.state().server;
     if json {
         return print_json(&json!({
@@ -169,7 +173,9 @@ mod tests {
         let of = |text| sender(text, group).map(|address| address.to_string()).map_err(|e| e.to_string());
         assert_eq!(of("10.0.0.1"), Ok("10.0.0.1:7777".to_owned()));
         assert_eq!(of("10.0.0.1:99"), Ok("10.0.0.1:99".to_owned()));
-        for bad in ["", "host", "10.0.0.1:0", "239.1.1.1", "[fd00::1]:7", "fd00::1"] {
+        assert_eq!(of("fd00::1"), Ok("[fd00::1]:7777".to_owned()));
+        assert_eq!(of("[fd00::1]:7"), Ok("[fd00::1]:7".to_owned()));
+        for bad in ["", "host", "10.0.0.1:0", "239.1.1.1", "[fd00::1]:0", "ff15::1", "fd00::1:x"] {
             assert!(of(bad).is_err(), "{bad}");
         }
     }
