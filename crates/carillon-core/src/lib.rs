@@ -55,7 +55,7 @@ pub use registry::{
     PlainPacket, PlainSessions, ProtocolEntry, RawIp, SessionProperties, SourceKey, StudyProperties,
     UnicastEquivalent,
 };
-pub use rng::{NodeSeeds, Rng, Seeds};
+pub use rng::{Draws, NodeSeeds, Rng, Seeds};
 pub use role::Role;
 pub use sampler::IntervalSampler;
 pub use sequence::{SeqSet, expand};

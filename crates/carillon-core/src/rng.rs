@@ -40,7 +40,7 @@ impl Seeds {
 
     /// Stream of this name, from its beginning.
     pub fn stream(&self, name: &str) -> Rng {
-        Rng(ChaCha8Rng::from_seed(self.child(b"stream").child(name.as_bytes()).0))
+        self.draws(name).rng()
     }
 
     /// Stream of this name after its first `draws` draws of 64 bits ([`Rng::bits`]). It lets a caller draw several
@@ -49,6 +49,11 @@ impl Seeds {
         let mut rng = self.stream(name);
         rng.0.set_word_pos(2 * u128::from(draws));
         rng
+    }
+
+    /// Stream of this name for callers that draw seldom.
+    pub fn draws(&self, name: &str) -> Draws {
+        Draws { seed: self.child(b"stream").child(name.as_bytes()), position: 0 }
     }
 
     fn child(&self, name: &[u8]) -> Seeds {
@@ -64,6 +69,33 @@ impl NodeSeeds {
     /// Streams of one node: those of [`Seeds::node`].
     pub fn node(&self, node: NodeId) -> Seeds {
         self.0.child(&node.0.to_be_bytes())
+    }
+}
+
+/// Random stream that is stored as its seed and its position, in an eighth of the room of a generator: most members of
+/// a large group draw seldom. Each call computes the generator again.
+#[derive(Clone, Debug)]
+pub struct Draws {
+    /// Seed of the generator.
+    seed: Seeds,
+    /// Number of 32-bit words drawn.
+    position: u64,
+}
+
+impl Draws {
+    /// Draws from the stream.
+    pub fn with<T>(&mut self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        let mut rng = self.rng();
+        rng.0.set_word_pos(self.position.into());
+        let drawn = draw(&mut rng);
+        // A stream has fewer words than this in any run.
+        self.position = rng.0.get_word_pos() as u64;
+        drawn
+    }
+
+    /// Generator of the stream, at its beginning.
+    fn rng(&self) -> Rng {
+        Rng(ChaCha8Rng::from_seed(self.seed.0))
     }
 }
 

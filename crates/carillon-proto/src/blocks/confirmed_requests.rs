@@ -129,7 +129,7 @@ mod tests {
 
     fn requests(unconfirmed: u32, unrepaired: u32) -> ConfirmedRequests {
         let ms = Duration::from_millis;
-        let back_off = Uniform::new(ms(10), Seeds::new(1), "confirmed-requests");
+        let back_off = Uniform::new(ms(10), &Seeds::new(1), "confirmed-requests");
         let waits = Waits { back_off, ncf: ms(20), data: ms(50) };
         ConfirmedRequests::new(waits, Tries { unconfirmed, unrepaired })
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{Rng, Seeds};
+use carillon_core::{Draws, Rng, Seeds};
 
 /// Policy for the delay before feedback, which avoids collisions and allows suppression.
 pub trait FeedbackDelay {
@@ -31,9 +31,9 @@ pub struct Uniform {
 
 impl Uniform {
     /// Creates the policy with the random stream of this name.
-    pub fn new(most: Duration, seeds: Seeds, stream: &'static str) -> Self {
+    pub fn new(most: Duration, seeds: &Seeds, stream: &str) -> Self {
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
-        Uniform { most, draws: Draws::new(seeds, stream) }
+        Uniform { most, draws: seeds.draws(stream) }
     }
 }
 
@@ -42,7 +42,7 @@ impl FeedbackDelay for Uniform {
         match self.most {
             // An empty range holds no number to draw.
             0 => Duration::ZERO,
-            most => Duration::from_nanos(self.draws.rng().below(most)),
+            most => Duration::from_nanos(self.draws.with(|rng| rng.below(most))),
         }
     }
 }
@@ -82,7 +82,7 @@ pub struct ByDistance<'a> {
 impl FeedbackDelay for ByDistance<'_> {
     fn delay(&mut self, attempt: u32, distance: f64) -> Duration {
         // Uniform in [first, first + second) times the distance (Floyd et al. 1997).
-        let seconds = (self.first + self.second * self.draws.rng().unit()) * distance;
+        let seconds = (self.first + self.second * self.draws.with(Rng::unit)) * distance;
         let (growth, most) = self.growth;
         // Repeated multiplication gives the same result on all platforms, which `powi` does not promise. The number of
         // steps is bounded, since attempts are not.
@@ -101,28 +101,6 @@ pub fn in_seconds(seconds: f64, factor: f64) -> Duration {
 pub const MIN_DELAY: Duration = Duration::from_micros(10);
 /// Maximum delay: a day.
 const MAX_DELAY: Duration = Duration::from_secs(86_400);
-
-/// Random stream that is created on first use, since most members of a large group never draw.
-#[derive(Debug)]
-pub struct Draws {
-    /// Seeds of the node.
-    seeds: Seeds,
-    stream: &'static str,
-    /// Generator in a box, so that an unused stream takes one pointer.
-    rng: Option<Box<Rng>>,
-}
-
-impl Draws {
-    /// Prepares the stream of this name.
-    pub fn new(seeds: Seeds, stream: &'static str) -> Self {
-        Draws { seeds, stream, rng: None }
-    }
-
-    /// Random generator, created now if necessary.
-    pub fn rng(&mut self) -> &mut Rng {
-        self.rng.get_or_insert_with(|| Box::new(self.seeds.stream(self.stream)))
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -144,17 +122,19 @@ mod tests {
     #[test]
     fn uniform_fills_range_and_draws_nothing_if_empty() {
         let seeds = Seeds::new(1);
-        let mut delay = Uniform::new(Duration::from_micros(100), seeds.clone(), "a");
+        let mut delay = Uniform::new(Duration::from_micros(100), &seeds, "a");
         let waits: Vec<u128> = (0..1000).map(|_| delay.delay(0, 0.0).as_nanos()).collect();
         assert!(waits.iter().all(|&wait| wait < 100_000));
         assert!(waits.iter().any(|&wait| wait < 5_000) && waits.iter().any(|&wait| wait > 95_000));
-        let mut none = Uniform::new(Duration::ZERO, seeds, "a");
-        assert_eq!((none.delay(3, 1.0), none.draws.rng.is_some()), (Duration::ZERO, false));
+        let mut none = Uniform::new(Duration::ZERO, &seeds, "a");
+        assert_eq!(none.delay(3, 1.0), Duration::ZERO);
+        none.most = 100_000;
+        assert_eq!(none.delay(3, 1.0).as_nanos(), waits[0]);
     }
 
     #[test]
     fn distance_delay_stays_in_range_and_grows_to_limit() {
-        let mut draws = Draws::new(Seeds::new(1), "a");
+        let mut draws = Seeds::new(1).draws("a");
         for (attempt, factor) in [(0, 1.0), (1, 3.0), (2, 9.0), (3, 9.0), (u32::MAX, 9.0)] {
             for _ in 0..100 {
                 let mut delay = ByDistance { first: 2.0, second: 1.0, growth: (3.0, 2), draws: &mut draws };

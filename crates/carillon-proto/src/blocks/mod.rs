@@ -84,7 +84,7 @@ pub use due_answers::DueAnswers;
 pub use due_repairs::DueRepairs;
 pub use erasure::{ErasureCode, ReedSolomon, Shape};
 pub use failure_timeout::{FAILURE_TIMEOUT, FailureTimeout, MissedPolls};
-pub use feedback_delay::{ByDistance, Doubling, Draws, FeedbackDelay, MIN_DELAY, Uniform, in_seconds};
+pub use feedback_delay::{ByDistance, Doubling, FeedbackDelay, MIN_DELAY, Uniform, in_seconds};
 pub use flow_control::{FixedWindow, FlowControl};
 pub use heartbeats::Heartbeats;
 pub use hold_off::HoldOff;

@@ -10,6 +10,13 @@ use carillon_core::{
     Machine, NodeId, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
 use carillon_proto::REGISTRY;
+use carillon_proto::blocks::{Part, Player};
+use carillon_proto::protocols::carillon::CarillonReceiver;
+use carillon_proto::protocols::lms::LmsReceiver;
+use carillon_proto::protocols::pgm::PgmReceiver;
+use carillon_proto::protocols::prmp::PrmpNode;
+use carillon_proto::protocols::rmtp::RmtpNode;
+use carillon_proto::protocols::srm::SrmPeer;
 use carillon_testkit::heap::{self, Counting};
 use carillon_testkit::{chosen, is_long_tier};
 
@@ -359,4 +366,24 @@ const OWNER: usize = 1;
 /// Maximum number of datagrams of a run.
 fn datagrams() -> u64 {
     if is_long_tier() { 60_000 } else { 15_000 }
+}
+
+/// Simulations hold millions of these, most of them idle. Three events and a message for the application are stored
+/// inline, which saves an allocation per datagram.
+#[test]
+fn idle_members_of_large_groups_are_small() {
+    fn size_of<P: Part>() -> usize {
+        std::mem::size_of::<Player<P>>()
+    }
+    let sizes = [
+        ("pgm", size_of::<PgmReceiver>(), 600),
+        ("carillon", size_of::<CarillonReceiver>(), 560),
+        ("prmp", size_of::<PrmpNode>(), 560),
+        ("lms", size_of::<LmsReceiver>(), 820),
+        ("rmtp", size_of::<RmtpNode>(), 870),
+        ("srm", size_of::<SrmPeer>(), 780),
+    ];
+    for (name, bytes, most) in sizes {
+        assert!(bytes <= most, "{name}: {bytes} bytes");
+    }
 }

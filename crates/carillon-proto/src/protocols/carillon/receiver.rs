@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, DropReason, MessageId, ObservedState, Received, Rng, Role, Transmit, expand,
+    BuildContext, Config, Dest, Draws, DropReason, MessageId, ObservedState, Received, Role, Transmit, expand,
 };
 use carillon_wire::carillon::{
     ClosedBlocks, CodedBlock, DATA_HEADER_LEN, INCOMPLETE_BLOCK_LEN, IncompleteBlock, IncompleteBlocks,
@@ -57,7 +57,7 @@ pub struct CarillonReceiver {
     /// use the lists.
     lists_missing: bool,
     /// Random stream of the back-off.
-    rng: Rng,
+    draws: Draws,
     /// Buffers for the lists of a status, reused.
     lists: (Vec<u8>, Vec<u8>),
 }
@@ -90,7 +90,7 @@ impl CarillonReceiver {
             is_list_wanted: false,
             is_request_due: false,
             lists_missing: true,
-            rng: build.seeds.stream("carillon.request"),
+            draws: build.seeds.draws("carillon.request"),
             lists: Default::default(),
         }
         .play(build)
@@ -404,7 +404,7 @@ impl CarillonReceiver {
         // missing.
         } else if poll.span > 0 && self.needs_request() && context.timers.armed(Timer::Request).is_none() {
             let micros = u64::from(poll.after.min(MAX_REQUEST_DELAY_MICROS))
-                + self.rng.below(u64::from(poll.span.min(MAX_REQUEST_DELAY_MICROS)));
+                + self.draws.with(|rng| rng.below(u64::from(poll.span.min(MAX_REQUEST_DELAY_MICROS))));
             context.timers.arm(Timer::Request, context.now + std::time::Duration::from_micros(micros.max(1)));
         }
     }

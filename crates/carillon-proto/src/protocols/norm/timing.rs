@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, Time};
+use carillon_core::{BuildContext, Config, Draws, Time};
 use carillon_wire::norm::{SenderState, Stamp, decode_group_size, decode_grtt};
 
 use super::grtt::random_backoff;
-use crate::blocks::Draws;
 
 /// Times that the sender announces.
 #[derive(Debug)]
@@ -42,8 +41,8 @@ impl Timing {
             backoff: settings.count("backoff_factor") as u32,
             group_size: settings.count("group_size"),
             probe: None,
-            draws: Draws::new(build.seeds.clone(), "norm.backoff"),
-            feedback: Draws::new(build.seeds.clone(), "norm.feedback"),
+            draws: build.seeds.draws("norm.backoff"),
+            feedback: build.seeds.draws("norm.feedback"),
         }
     }
 
@@ -83,12 +82,12 @@ impl Timing {
     /// Draws a random wait before a NACK. Returns it and the longest one.
     pub fn draw_wait(&mut self) -> (Duration, Duration) {
         let longest = self.backoff * self.grtt;
-        (random_backoff(longest, self.group_size, self.draws.rng()), longest)
+        (self.draws.with(|rng| random_backoff(longest, self.group_size, rng)), longest)
     }
 
     /// Draws a random wait before the answer to a probe.
     pub fn draw_feedback_wait(&mut self) -> Duration {
-        random_backoff(self.backoff * self.grtt, self.group_size, self.feedback.rng())
+        self.feedback.with(|rng| random_backoff(self.backoff * self.grtt, self.group_size, rng))
     }
 }
 

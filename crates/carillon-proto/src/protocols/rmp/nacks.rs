@@ -46,7 +46,7 @@ const MAX_WANTED: usize = 64;
 impl Nacks {
     /// Creates the requests of a member without gaps.
     pub fn new(build: &BuildContext, settings: Settings) -> Self {
-        let delay = Uniform::new(settings.nack_delay, build.seeds.clone(), "rmp.nack_delay");
+        let delay = Uniform::new(settings.nack_delay, &build.seeds, "rmp.nack_delay");
         let timeout = settings.measured(settings.request_timeout);
         let (asked, silence, wanted) = Default::default();
         Nacks { settings, delay, known: 0, informant: 0, is_due: false, asked, timeout, silence, wanted }

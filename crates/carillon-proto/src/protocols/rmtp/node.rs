@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
-    ObservedState, Received, Rng, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, Dest, Draws, DropReason, Event, HelperTable, MessageId,
+    NodeId, ObservedState, Received, Rng, Role, Time, Transmit,
 };
 use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::rmtp::{Ack, HEADER_LEN, Packet};
@@ -28,7 +28,7 @@ pub struct RmtpNode {
     delivers: bool,
     window: KeptWindow,
     /// Acknowledgment processor, if the node is designated.
-    processor: Option<Processor>,
+    processor: Option<Box<Processor>>,
     selector: ProcessorSelector,
     /// Number after the newest message known to exist.
     known_end: u64,
@@ -43,7 +43,7 @@ pub struct RmtpNode {
     /// Acknowledgments since the last report to the session's parent, while another processor serves this node.
     acks_since_parent_report: u32,
     rtt_acks: BTreeMap<NodeId, u64>,
-    rng: Rng,
+    draws: Draws,
     map: Vec<u8>,
 }
 
@@ -85,7 +85,7 @@ impl RmtpNode {
             table: build.helpers.clone(),
             delivers: role == Role::Receiver,
             window: KeptWindow::new(keep, if helps { keep as usize } else { 0 }, false),
-            processor: helps.then(|| Processor::new(&settings, &build.members, children)),
+            processor: helps.then(|| Box::new(Processor::new(&settings, &build.members, children))),
             selector: ProcessorSelector::new(settings.t_sap * 3),
             known_end: 0,
             oldest: 0,
@@ -96,7 +96,7 @@ impl RmtpNode {
             due: Due::default(),
             acks_since_parent_report: 0,
             rtt_acks: BTreeMap::new(),
-            rng: build.seeds.stream("rmtp.ack"),
+            draws: build.seeds.draws("rmtp.ack"),
             map: Vec::new(),
             settings,
         }
@@ -276,7 +276,7 @@ impl RmtpNode {
             return None;
         };
         let next = self.window.expected();
-        let (stable, processor) = (self.stable(), self.processor.as_ref());
+        let (stable, processor) = (self.stable(), self.processor.as_deref());
         let limit = processor.and_then(Processor::limit).unwrap_or(u64::MAX);
         let limit = self.room().min(limit).max(next);
         self.map.clear();
@@ -307,7 +307,7 @@ impl RmtpNode {
             return Some(Transmit::now(Dest::Node(self.reports_to(context))));
         }
         if std::mem::take(&mut self.due.sap) {
-            let oldest = self.processor.as_ref().map_or(0, Processor::base);
+            let oldest = self.processor.as_deref().map_or(0, Processor::base);
             Packet::SndAckTome { oldest: wire(oldest) }.emit(context.association, buf);
             context.events.control("snd_ack_tome", oldest);
             return Some(Transmit::now(Dest::Group { group: context.group, scope: self.settings.sap_scope }));
@@ -346,7 +346,7 @@ impl Part for RmtpNode {
 
     fn start(&mut self, context: &mut Context) {
         // A random first interval spreads the acknowledgments of nodes that start together.
-        let first = self.settings.t_ack.mul_f64(self.rng.unit());
+        let first = self.settings.t_ack.mul_f64(self.draws.with(Rng::unit));
         context.timers.arm(Timer::Ack, context.now + first.max(Duration::from_nanos(1)));
         context.timers.arm(Timer::Rtt, context.now + self.settings.t_rtt);
         if self.settings.nearest && self.processor.is_some() {

@@ -42,7 +42,7 @@ impl SrmPeer {
         let peer = SrmPeer {
             streams: Streams::new(settings.clone(), own, build),
             source: Source::new(settings.clone(), own, build),
-            reports: Reports::new(settings.clone(), build.seeds.stream("srm.session")),
+            reports: Reports::new(settings.clone(), build.seeds.draws("srm.session")),
             responder: RepairResponder::new(settings.clone()),
             expelled: BTreeSet::new(),
             request_pace: TokenBucket::default(),

@@ -7,14 +7,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{DropReason, Event, MessageId, ObservedState, Seeds, Time};
+use carillon_core::{Draws, DropReason, Event, MessageId, ObservedState, Seeds, Time};
 
 use super::config::{MAX_DISTANCE, Mode, Settings};
 use super::context::Context;
 use super::states::STATES;
 use crate::blocks::{
-    AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
-    Stage, Tries, in_seconds,
+    AdaptiveDelay, ByDistance, Distance, Distances, Expired, FeedbackDelay, Reach, RequestSchedule, Stage,
+    Tries, in_seconds,
 };
 
 /// Message key: rank of the source and its sequence number.
@@ -67,7 +67,7 @@ pub(super) struct Repair {
 
 impl Recovery {
     /// Creates a recovery state without losses.
-    pub fn new(settings: Arc<Settings>, own: u32, seeds: Seeds) -> Self {
+    pub fn new(settings: Arc<Settings>, own: u32, seeds: &Seeds) -> Self {
         let adaptive = (settings.mode == Mode::Adaptive).then(|| {
             let pair = |first, second| AdaptiveDelay::new(first, second, settings.sending_step);
             Box::new([pair(settings.c1, settings.c2), pair(settings.d1, settings.d2)])
@@ -78,7 +78,7 @@ impl Recovery {
             requests: RequestSchedule::new(Tries::UNLIMITED),
             repairs: RequestSchedule::new(Tries::UNLIMITED),
             adaptive,
-            draws: Draws::new(seeds, "srm.recovery"),
+            draws: seeds.draws("srm.recovery"),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carillon_core::{DropReason, Rng, Transmit};
+use carillon_core::{Draws, DropReason, Rng, Transmit};
 use carillon_wire::srm::{Entries, Entry, Packet, Session};
 
 use super::config::Settings;
@@ -17,20 +17,21 @@ pub(super) struct Reports {
     settings: Arc<Settings>,
     number: u32,
     pub due: bool,
-    rng: Rng,
+    draws: Draws,
 }
 
 impl Reports {
     /// Creates the state before the first session message.
-    pub fn new(settings: Arc<Settings>, rng: Rng) -> Self {
-        Reports { settings, number: 0, due: false, rng }
+    pub fn new(settings: Arc<Settings>, draws: Draws) -> Self {
+        Reports { settings, number: 0, due: false, draws }
     }
 
     /// Arms the timer of the next session message, with random jitter of 10 %.
     pub fn arm(&mut self, context: &mut Context, distances: &Distances) {
         let group = distances.group() as f64;
         let scale = if self.settings.session_log { 1.0 + libm::log(group) } else { 1.0 };
-        let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
+        let interval =
+            self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.draws.with(Rng::unit)) * scale;
         context.timers.arm(Timer::Session, context.now + in_seconds(interval, 1.0));
     }
 

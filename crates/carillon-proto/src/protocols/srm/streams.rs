@@ -39,7 +39,7 @@ impl Streams {
     /// Creates empty streams.
     pub fn new(settings: Arc<Settings>, own: u32, build: &BuildContext) -> Self {
         Streams {
-            recovery: Recovery::new(settings.clone(), own, build.seeds.clone()),
+            recovery: Recovery::new(settings.clone(), own, &build.seeds),
             settings,
             own,
             rejoining: build.rejoining,

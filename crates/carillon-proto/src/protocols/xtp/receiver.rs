@@ -139,7 +139,7 @@ impl XtpReceiver {
             stream: stream_of(settings.room),
             slotted: None,
             // Each nanosecond of the random delay stands for one slot.
-            slots: Uniform::new(Duration::from_nanos(slots_max), build.seeds.clone(), "xtp.slots"),
+            slots: Uniform::new(Duration::from_nanos(slots_max), &build.seeds, "xtp.slots"),
             is_optional_member: false,
             joins: 0,
             has_left: false,

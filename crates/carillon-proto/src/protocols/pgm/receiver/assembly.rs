@@ -17,7 +17,7 @@ pub(super) struct Piece {
 /// Message of which fragments are being delivered. They arrive here in order, so there is at most one.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    open: Option<Open>,
+    open: Option<Box<Open>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Assembly {
         let mut open = match open {
             Some(open) if wire(open.number) == first && open.length == length => open,
             _ if offset == 0 && first == wire(number) && length <= MAX_MESSAGE_LEN => {
-                Open { number, length, bytes: BytesMut::new() }
+                Box::new(Open { number, length, bytes: BytesMut::new() })
             }
             _ => return None,
         };

@@ -49,18 +49,15 @@ pub struct PgmReceiver {
     known: Option<u64>,
     /// Trailing edge of the transmit window (TXW_TRAIL).
     trail: u64,
-    /// Packets received before the first SPM, when the start of the window is unknown.
-    before_spm: BTreeMap<u64, Piece>,
+    /// State until the first SPM.
+    beginning: Option<Box<Beginning>>,
     /// Receive window from the next packet to deliver; `None` marks a lost packet.
     early: Reception<Option<Piece>>,
     /// Message of which the first fragments were delivered.
     assembly: Assembly,
     missing: ConfirmedRequests,
-    /// Waits and tries of requests for parity, until the source offers it.
-    parity_terms: Option<Box<(Waits, Tries)>>,
     /// Transmission groups, if the source offers parity.
     groups: Option<Box<Groups>>,
-    spm_request: SpmRequest,
     /// Feedback to a source with congestion control.
     feedback: Option<Box<Feedback>>,
     /// Repairer role, if the receiver is a designated local repairer.
@@ -73,6 +70,16 @@ struct Upstream {
     node: NodeId,
     /// Source address named in NAKs.
     source: IpAddr,
+}
+
+/// State of a receiver until the first SPM, which tells it the window.
+#[derive(Debug)]
+struct Beginning {
+    /// Packets received, when the start of the window is unknown.
+    packets: BTreeMap<u64, Piece>,
+    request: SpmRequest,
+    /// Waits and tries of requests for parity, in case the source offers it.
+    parity: Option<(Waits, Tries)>,
 }
 
 /// Back-off of SPM requests (SPMR), sent when data arrives before an SPM.
@@ -98,7 +105,7 @@ impl PgmReceiver {
     ) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(build.bit_rate);
         let interval = |name| interval(settings, build.bit_rate, name);
-        let back_off = |most, stream| Uniform::new(most, build.seeds.clone(), stream);
+        let back_off = |most, stream| Uniform::new(most, &build.seeds, stream);
         let (ncf, data) = (interval("nak_rpt_ivl")?, interval("nak_rdata_ivl")?);
         let waits = |stream| Waits { back_off: back_off(span("nak_bo_ivl"), stream), ncf, data };
         let tries = Tries {
@@ -121,20 +128,22 @@ impl PgmReceiver {
             tracked: 0,
             known: None,
             trail: 0,
-            before_spm: BTreeMap::new(),
+            beginning: Some(Box::new(Beginning {
+                packets: BTreeMap::new(),
+                request: SpmRequest {
+                    back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
+                    retry_interval: interval("spmr_spm_ivl")?,
+                    last_sent: None,
+                    request: RequestSchedule::new(Tries::UNLIMITED),
+                },
+                // Other programs mean other parity by the flags of their SPMs.
+                parity: is_of_session(tsi).then(|| (waits("pgm.parity_back_off"), tries)),
+            })),
             early: Reception::default(),
             assembly: Assembly::default(),
             missing: ConfirmedRequests::new(waits("pgm.nak_back_off"), tries),
-            // Other programs mean other parity by the flags of their SPMs.
-            parity_terms: is_of_session(tsi).then(|| Box::new((waits("pgm.parity_back_off"), tries))),
             groups: None,
             feedback: None,
-            spm_request: SpmRequest {
-                back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
-                retry_interval: interval("spmr_spm_ivl")?,
-                last_sent: None,
-                request: RequestSchedule::new(Tries::UNLIMITED),
-            },
         }
         .play(build))
     }
@@ -159,14 +168,14 @@ impl PgmReceiver {
         context.events.received("spm", lead);
         self.spm_sqn = spm.sqn;
         let Some((trail, end)) = window.filter(|_| has_window) else { return };
-        let first = self.upstream.is_none();
         let node = node_on_path(&self.addresses, spm.path, from, self.node);
         let source =
             if node == context.sender { spm.path } else { address_of(&self.addresses, context.sender) };
         self.upstream = Some(Upstream { node, source });
-        self.accept_parity(&options);
-        if first {
-            self.synchronise(trail, end, options.join);
+        if let Some(beginning) = self.beginning.take() {
+            let Beginning { packets, parity, .. } = *beginning;
+            self.accept_parity(&options, parity);
+            self.synchronise(packets, trail, end, options.join);
         }
         // The leading edge reveals tail losses, and the trailing edge ends hopeless recoveries (section 6.3).
         self.known = self.known.max(Some(end));
@@ -194,8 +203,8 @@ impl PgmReceiver {
     }
 
     /// Chooses the start of reception at the first SPM, from early data and OPT_JOIN (section 6.1).
-    fn synchronise(&mut self, trail: u64, end: u64, join: Option<u32>) {
-        let earliest = self.before_spm.first_key_value().map(|(&number, _)| number);
+    fn synchronise(&mut self, packets: BTreeMap<u64, Piece>, trail: u64, end: u64, join: Option<u32>) {
+        let earliest = packets.first_key_value().map(|(&number, _)| number);
         let start = match join {
             Some(minimum) => near(minimum, end).clamp(trail, end),
             None => earliest.unwrap_or(end),
@@ -205,12 +214,10 @@ impl PgmReceiver {
         (self.tracked, self.trail) = (start, start);
         self.early = Reception::starting_at(start);
         let end = start.saturating_add(self.rxw_sqns);
-        for (number, piece) in std::mem::take(&mut self.before_spm).into_iter().take_while(|(n, _)| *n < end)
-        {
+        for (number, piece) in packets.into_iter().take_while(|(number, _)| *number < end) {
             self.keep_symbol(number, &piece);
             self.early.insert(number, Some(piece));
         }
-        self.spm_request.request.remove(());
     }
 
     /// Advances the trailing edge (section 6.3): missing packets behind it are lost.
@@ -324,12 +331,12 @@ impl PgmReceiver {
         if was_missing && is_repair {
             context.events.push(Event::LossRepaired { source: context.sender, message });
         }
-        match self.upstream {
-            Some(_) => {
+        match &mut self.beginning {
+            None => {
                 self.keep_symbol(number, &piece);
                 self.early.insert(number, Some(piece));
             }
-            None => drop(self.before_spm.insert(number, piece)),
+            Some(beginning) => drop(beginning.packets.insert(number, piece)),
         }
         self.advance(context);
         if self.upstream.is_some() {
@@ -339,8 +346,14 @@ impl PgmReceiver {
 
     /// Returns true if no more packets may be kept, since the application is too slow.
     fn is_full(&self, context: &MachineContext) -> bool {
+        self.kept() + context.waiting() as u64 >= self.rxw_sqns
+    }
+
+    /// Number of packets kept.
+    fn kept(&self) -> u64 {
         let symbols = self.groups.as_ref().map_or(0, |groups| groups.held());
-        (self.before_spm.len() + self.early.len() + context.waiting()) as u64 + symbols >= self.rxw_sqns
+        let before_spm = self.beginning.as_ref().map_or(0, |beginning| beginning.packets.len());
+        (self.early.len() + before_spm) as u64 + symbols
     }
 
     /// Handles an NCF (section 6.4): suppresses the receiver's own NAKs for its packets.
@@ -414,7 +427,8 @@ impl PgmReceiver {
 
     /// Starts the back-off of an SPMR (section 6.5).
     fn request_spm(&mut self, context: &mut MachineContext) {
-        let SpmRequest { back_off, retry_interval, last_sent, request } = &mut self.spm_request;
+        let Some(beginning) = &mut self.beginning else { return };
+        let SpmRequest { back_off, retry_interval, last_sent, request } = &mut beginning.request;
         if request.stage(()).is_some() {
             return;
         }
@@ -458,12 +472,13 @@ impl PgmReceiver {
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
-    fn emit_spm_request(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Transmit {
-        self.spm_request.request.remove(());
-        self.spm_request.last_sent = Some(context.now);
+    fn emit_spm_request(&mut self, context: &mut MachineContext, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let due = self.beginning.as_mut().filter(|beginning| beginning.request.request.is_due())?;
+        due.request.request.remove(());
+        due.request.last_sent = Some(context.now);
         self.packet(Body::Spmr, Options::default()).emit(buf);
         context.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
-        Transmit::now(Dest::Node(context.sender))
+        Some(Transmit::now(Dest::Node(context.sender)))
     }
 }
 
@@ -473,8 +488,7 @@ impl Part for PgmReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn held(&self) -> Option<u64> {
-        let symbols = self.groups.as_ref().map_or(0, |groups| groups.held());
-        Some((self.early.len() + self.before_spm.len()) as u64 + symbols)
+        Some(self.kept())
     }
 
     fn is_complete(&self) -> bool {
@@ -546,7 +560,9 @@ impl Part for PgmReceiver {
         if let Some(repairer) = &mut self.repairer {
             repairer.on_time(context.now);
         }
-        while self.spm_request.request.expire(context.now).is_some() {}
+        if let Some(beginning) = &mut self.beginning {
+            while beginning.request.request.expire(context.now).is_some() {}
+        }
         if let Some(feedback) = &mut self.feedback {
             feedback.on_time(context.now);
         }
@@ -554,7 +570,7 @@ impl Part for PgmReceiver {
 
     fn poll_timeout(&self) -> Option<Time> {
         let answer = self.repairer.as_ref().and_then(|repairer| repairer.next_timeout());
-        let request = self.spm_request.request.next_timeout();
+        let request = self.beginning.as_ref().and_then(|beginning| beginning.request.request.next_timeout());
         let parity = self.groups.as_ref().and_then(|groups| groups.requests.next_timeout());
         let proposal = self.feedback.as_ref().and_then(|feedback| feedback.next_timeout());
         [self.missing.next_timeout(), request, answer, parity, proposal].into_iter().flatten().min()
@@ -566,8 +582,7 @@ impl Part for PgmReceiver {
                 .emit_task(context, upstream, buf)
                 .or_else(|| self.emit_ack(context, upstream, buf))
                 .or_else(|| self.emit_nak(context, upstream, buf)),
-            None if self.spm_request.request.is_due() => Some(self.emit_spm_request(context, buf)),
-            _ => None,
+            None => self.emit_spm_request(context, buf),
         }
     }
 }

@@ -9,19 +9,16 @@ use super::super::identity::list_of;
 use super::super::parity::Offer;
 use super::groups::Groups;
 use super::{PgmReceiver, Piece, Upstream};
-use crate::blocks::{MachineContext, near, wire};
+use crate::blocks::{MachineContext, Tries, Waits, near, wire};
 
 impl PgmReceiver {
-    /// Accepts the parity that an SPM offers, if the window has room for several groups.
-    pub(super) fn accept_parity(&mut self, options: &Options<'_>) {
+    /// Accepts the parity that the first SPM offers, if the window has room for several groups.
+    pub(super) fn accept_parity(&mut self, options: &Options<'_>, terms: Option<(Waits, Tries)>) {
         let Some(offer) = Offer::of_spm(options).filter(|offer| self.rxw_sqns >= MIN_GROUPS * offer.size)
         else {
             return;
         };
-        if let Some(terms) = self.parity_terms.take() {
-            let (waits, tries) = *terms;
-            self.groups = Some(Box::new(Groups::new(offer, waits, tries)));
-        }
+        self.groups = terms.map(|(waits, tries)| Box::new(Groups::new(offer, waits, tries)));
     }
 
     /// Keeps a data packet for the code.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, HelperTable, MessageId, NodeId, Note,
-    Received, Rng, Role, Scope, Time, TokenBucket, Transmit, Value, expand,
+    BuildContext, Config, ConfigError, Dest, Draws, DropReason, Event, HelperTable, MessageId, NodeId, Note,
+    Received, Role, Scope, Time, TokenBucket, Transmit, Value, expand,
 };
 use carillon_wire::status::{HEADER_LEN, Packet, Status};
 
@@ -59,7 +59,7 @@ pub struct StatusNode {
     /// Content of the last status.
     last_reported: Option<Report>,
     pace: TokenBucket,
-    rng: Rng,
+    draws: Draws,
     /// Buffer for the map of a packet, reused to avoid allocations.
     map: Vec<u8>,
 }
@@ -109,7 +109,7 @@ impl StatusNode {
             status_due: false,
             last_reported: None,
             pace: TokenBucket::new(settings.rate, PACING_BURST),
-            rng: build.seeds.stream("status.interval"),
+            draws: build.seeds.draws("status.interval"),
             map: Vec::new(),
             settings,
         };
@@ -266,7 +266,7 @@ impl StatusNode {
 
     fn arm_status(&mut self, context: &mut Context) {
         // The interval is drawn from 0.8 to 1.2 times k T_IN: every 4 to 6 ms for a T_IN of 5 ms (section 7).
-        let share = 800 + self.rng.below(401) as u32;
+        let share = 800 + self.draws.with(|rng| rng.below(401)) as u32;
         context.timers.arm(Timer::Status, context.now + self.interval * self.k * share / 1000);
     }
 
