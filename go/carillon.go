@@ -28,7 +28,7 @@ type Option struct{ Key, Value string }
 // Config holds the settings of an endpoint. Group is an address and a port, such as "239.1.2.3:4567".
 type Config struct {
 	Group     string
-	Interface string // the interface of the route to the group if empty
+	Interface string // one or several, separated by commas; the interface of the route to the group if empty
 	Name      string // the host name if empty
 	Options   []Option
 }

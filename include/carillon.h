@@ -33,6 +33,8 @@ int carillon_through(const char *daemon);
  * Returns 0, or CARILLON_FAILED if there is no such option or its value is wrong. */
 int carillon_set(const char *key, const char *value);
 
+/* Interfaces are names or addresses; several are separated by commas. */
+
 /* Opens a session as its sender. Waits up to a minute until this number of receivers have joined, and starts with the
  * receivers that have; with 0 the options decide, and without options it starts two seconds after the first. The group is an address and a port, such as "239.1.2.3:4567". Interface, name and protocol may be
  * NULL. Returns NULL on failure, also if no receiver has joined. */

@@ -167,7 +167,7 @@ def send(
         rename: Name of the single file at the receivers.
         sign_key: File with a key that signs the files.
         group: Multicast group and port, such as `"239.255.67.65:7654"`.
-        interface: Interface by name or address.
+        interface: Interface by name or address; several are separated by commas, as `"eth0,eth1"`.
         name: Name of this end; the host name if not given.
         key: File with the key that all members share; it encrypts and authenticates everything.
         drop: Share of arriving datagrams to drop, to simulate loss.

@@ -8,18 +8,20 @@ use carillon_core::{
     Application, Dest, DropReason, Event, Machine, NodeId, Observer, PortId, Received, Scope, Time,
     check_early, drain, poll_application,
 };
-use nix::poll::PollFlags;
+use nix::poll::{PollFd, PollFlags};
 
 use crate::copies::is_frame;
 use crate::endpoint::{Copying, Endpoint};
 use crate::failures::passes;
 use crate::gather::Gather;
 use crate::inbox::{Datagram, Opener};
+use crate::numbers::{BranchId, FIRST};
 use crate::numbers::{GROUP, SELF};
 use crate::seal::is_sealed;
-use crate::wait::{Deadline, wait};
+use crate::wait::{Deadline, is_readable, wait, wait_for};
 use crate::{DriveError, Stats};
 
+mod branching;
 mod copying;
 mod outlet;
 
@@ -45,6 +47,8 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
     gather: Option<Gather>,
     /// Time, address and number of the last received datagram. Datagrams often arrive in runs from one source.
     heard: Option<(Time, SocketAddr, NodeId)>,
+    /// Sockets of further interfaces that can be read.
+    further: Vec<(BranchId, Inlet)>,
     gate: Gate,
     buf: Vec<u8>,
     application: A,
@@ -110,6 +114,7 @@ where
             fresh: true,
             gather: None,
             heard: None,
+            further: Vec::new(),
             gate: Gate::default(),
             buf: Vec::new(),
             application,
@@ -144,6 +149,7 @@ where
         self.gate.stalled = false;
 
         let now = self.now();
+        self.endpoint.check_interfaces(now);
         self.gate.retry = self.gate.retry.filter(|&at| at > now);
         self.outlet(now).flush();
         // Queued runs precede delayed datagrams, which became due later.
@@ -168,6 +174,10 @@ where
         }
         if ready.has(Inlet::Raw) {
             self.receive_raw()?;
+        }
+        if !self.further.is_empty() {
+            let ready = std::mem::take(&mut self.further);
+            self.receive_further(&ready)?;
         }
         if let Some(gather) = &mut self.gather {
             gather.read(self.endpoint.stats.datagrams_received - received);
@@ -289,22 +299,28 @@ where
         // The batch may contain datagrams that arrived while this process did not run: their time is that of reading.
         let now = self.now();
         while let Some(datagram) = self.take(now) {
-            if inlet == Inlet::Group && !self.endpoint.has_source(datagram.source.ip()) {
-                self.endpoint.stats.other_sources += 1;
-                continue;
-            }
-            // Own multicast, received through multicast loopback.
-            if datagram.multicast && datagram.source == self.endpoint.unicast.address {
-                self.endpoint.stats.own += 1;
-                continue;
-            }
-            self.handle(now, inlet, datagram);
+            self.accept(now, FIRST, inlet, datagram);
         }
         let mut outlet = self.outlet(now);
         outlet.greet();
         outlet.answer();
         outlet.flush();
         Ok(())
+    }
+
+    /// Passes a datagram on, unless it is an own one or the multicast of a source that is not wanted.
+    #[inline]
+    fn accept(&mut self, now: Time, by: BranchId, inlet: Inlet, datagram: Datagram) {
+        if inlet == Inlet::Group && !self.endpoint.has_source(datagram.source.ip()) {
+            self.endpoint.stats.other_sources += 1;
+            return;
+        }
+        // Own multicast, received through multicast loopback, or by another interface.
+        if datagram.multicast && self.endpoint.is_own(by, datagram.source) {
+            self.endpoint.stats.own += 1;
+            return;
+        }
+        self.handle(now, by, inlet, datagram);
     }
 
     /// Reads packets that arrived directly over IP, and attributes them to the peer at the host's address.
@@ -345,7 +361,12 @@ where
                     continue;
                 };
                 let len = bytes.len();
-                self.handle(now, Inlet::Raw, Datagram { source, multicast, len, content: Ok(Some(bytes)) });
+                self.handle(
+                    now,
+                    FIRST,
+                    Inlet::Raw,
+                    Datagram { source, multicast, len, content: Ok(Some(bytes)) },
+                );
             }
         }
         self.outlet(now).flush();
@@ -359,14 +380,14 @@ where
     }
 
     #[inline]
-    fn handle(&mut self, now: Time, inlet: Inlet, datagram: Datagram) {
+    fn handle(&mut self, now: Time, by: BranchId, inlet: Inlet, datagram: Datagram) {
         let Datagram { source, multicast, len, content } = datagram;
         let endpoint = &mut self.endpoint;
         endpoint.stats.datagrams_received += 1;
         endpoint.stats.bytes_received += len as u64;
         if let Ok(Some(bytes)) = &content
             && is_frame(bytes)
-            && endpoint.take_frame(now, inlet, source, bytes)
+            && endpoint.take_frame(now, by, inlet, source, bytes)
         {
             return;
         }
@@ -398,6 +419,13 @@ where
             self.endpoint.stats.refused_peers += 1;
             return;
         };
+        if !self.endpoint.branches.is_empty()
+            && let Err(other) = self.endpoint.peers.admit(now, source, by, multicast)
+        {
+            self.endpoint.stats.duplicates += 1;
+            self.endpoint.note_same_network(by, other);
+            return;
+        }
         if self.endpoint.copying.relay.is_some() {
             self.endpoint.tell_relay(now, address);
         }
@@ -459,6 +487,8 @@ where
             Some(now)
         } else if blocked || retry.is_some() {
             retry
+        } else if stalled && self.endpoint.further_are_full() {
+            self.endpoint.further_at(now)
         } else if stalled {
             // The token bucket compensates for a late wake-up; the other cause is the turn's budget.
             Some(self.endpoint.pace.ready_at(now).unwrap_or(now))
@@ -469,7 +499,9 @@ where
         let is_open = !(blocked || retry.is_some());
         let copies = self.endpoint.copying.server.as_ref().filter(|_| is_open);
         let copy = copies.and_then(|copies| copies.copy_at(now));
-        let coarse = [coarse, ask, copy].into_iter().flatten().min();
+        let further = self.endpoint.further_at(now);
+        let check = self.endpoint.branches.check_at();
+        let coarse = [coarse, ask, copy, further, check].into_iter().flatten().min();
         let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(MAX_WAIT);
         let exact = exact.map_or(coarse, |at| at.since(now));
         let begun = Instant::now();
@@ -481,6 +513,21 @@ where
             &self.endpoint;
         let (unicast, rung) = ((unicast.fd(), interest), (wakeups.fd(), PollFlags::POLLIN));
         let reading = |fd| (fd, PollFlags::POLLIN);
+        if !self.endpoint.branches.is_empty() {
+            let further = self.endpoint.further_fds();
+            let first = [Some(unicast), Some(rung), multicast.as_ref().map(|group| reading(group.fd()))];
+            let first = first.map(|fd| fd.unwrap_or(rung));
+            let all = first.into_iter().chain(further.iter().map(|(.., fd, interest)| (*fd, *interest)));
+            let mut fds: Vec<PollFd<'_>> = all.map(|(fd, interest)| PollFd::new(fd, interest)).collect();
+            wait_for(&mut fds, deadline).map_err(DriveError::Wait)?;
+            let ready: Vec<bool> = fds.iter().map(is_readable).collect();
+            let readable = further.iter().zip(&ready[first.len()..]).filter(|(_, is_ready)| **is_ready);
+            self.further = readable.map(|((id, inlet, ..), _)| (*id, *inlet)).collect();
+            let [unicast, rung, group] = [ready[0], ready[1], ready[2] && multicast.is_some()];
+            self.endpoint.wakeups.answer(rung);
+            self.endpoint.stats.waited += begun.elapsed();
+            return Ok(Ready([unicast, group, false, false]));
+        }
         let ready = match (multicast, raw, subscription) {
             (Some(group), None, None) => wait([unicast, rung, reading(group.fd())], deadline)
                 .map(|[unicast, rung, multicast]| [unicast, rung, multicast, false, false, false]),

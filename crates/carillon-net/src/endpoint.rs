@@ -5,13 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use std::time::Instant;
 
-use carillon_core::{
-    Addresses, BitRate, IntervalSampler, NodeId, Probability, RawIp, Seeds, Time, TokenBucket,
-};
-use ring::rand::{SecureRandom as _, SystemRandom};
-use socket2::{Domain, Protocol, Socket, Type};
+use carillon_core::{Addresses, IntervalSampler, NodeId, Time, TokenBucket};
 
-use crate::Dscp;
+use crate::branch::Branches;
+use crate::config::EndpointConfig;
 use crate::copies::{CopyServer, CopyStats, NearRelay, Path, Subscription};
 use crate::failures::{SendFailure, SendFailures};
 use crate::inbox::Inbox;
@@ -22,78 +19,14 @@ use crate::outbox::Outbox;
 use crate::peer_book::{PeerBook, SharedPeers};
 use crate::port::Port;
 use crate::raw::Raw;
-use crate::seal::{Key, SEAL_BYTES, Seal};
+use crate::seal::{SEAL_BYTES, Seal};
+use crate::sockets::{
+    BROADCAST, header_bytes, mark, max_datagram, new_server, open_multicast, open_unicast, random_bytes,
+    seal_group,
+};
 use crate::sources::{Membership, effective_sources};
 use crate::waker::{WakeReceiver, Waker};
 use crate::{Choice, Fallback, Interface, OpenError, Stats, SubscriptionState};
-
-/// Configuration of an [`Endpoint`].
-#[derive(Clone, Debug)]
-pub struct EndpointConfig {
-    /// The multicast group and its UDP port, IPv4 or IPv6. With the address 255.255.255.255, the broadcasts to this
-    /// port on the network of the interface take the place of a group.
-    pub group: SocketAddr,
-    /// Interface by name or address. `None` selects the interface of the route to the group, or loopback if no route
-    /// leads to an interface with multicast.
-    pub interface: Option<String>,
-    /// Choice if no interface is named and no route leads to the group.
-    pub fallback: Fallback,
-    /// Hop limit of multicasts.
-    pub ttl: u8,
-    /// Joins the group and receives its datagrams. A sender that needs only unicast answers does not join.
-    pub listen: bool,
-    /// Port of the unicast socket; 0 selects a free one. Where a standard names the port, other programs send there.
-    pub port: u16,
-    /// Share of arriving datagrams that the fault injector drops.
-    pub drop: Probability,
-    /// Seeds of the fault injector.
-    pub seeds: Seeds,
-    /// Maximum send rate, IP and UDP headers included.
-    pub rate: Option<BitRate>,
-    /// Requested receive buffer per socket, in bytes.
-    pub receive_buffer: usize,
-    /// Key of the group. With it every datagram is sealed, and others are dropped.
-    pub key: Option<Key>,
-    /// Packets that are sent directly over IP, where permitted; all others use UDP.
-    pub raw: Option<RawIp>,
-    /// Sender that is asked for unicast copies of its multicasts. Joining the group is optional then.
-    pub from: Option<SocketAddr>,
-    /// Maximum rate of the copies for receivers that ask for them, headers included; `None` serves none.
-    pub copies: Option<BitRate>,
-    /// Gives copies to relays without the key too, which cannot read them.
-    pub copies_without_key: bool,
-    /// Code point of all packets that are sent, for the queues of network devices.
-    pub dscp: Option<Dscp>,
-    /// Sources of the multicasts that are received (source-specific multicast); empty for all hosts. In a group of
-    /// source-specific multicast, `from` is the source if none is named.
-    pub sources: Vec<IpAddr>,
-}
-
-impl EndpointConfig {
-    /// Creates the configuration of a sending endpoint with defaults: interface by route, 16 hops, no faults, no rate
-    /// limit, 4 MiB of receive buffer, no key, UDP only.
-    pub fn new(group: SocketAddr) -> Self {
-        EndpointConfig {
-            group,
-            interface: None,
-            fallback: Fallback::Loopback,
-            ttl: 16,
-            listen: false,
-            port: 0,
-            drop: Probability::ZERO,
-            seeds: Seeds::new(0),
-            rate: None,
-            receive_buffer: 4 << 20,
-            key: None,
-            raw: None,
-            from: None,
-            copies: None,
-            copies_without_key: false,
-            dscp: None,
-            sources: Vec::new(),
-        }
-    }
-}
 
 /// The sockets of one host, with peer table, fault injector and rate limit.
 ///
@@ -103,7 +36,6 @@ impl EndpointConfig {
 #[derive(Debug)]
 pub struct Endpoint {
     pub(crate) group: SocketAddr,
-    pub(crate) ttl: u8,
     pub(crate) config: EndpointConfig,
     pub(crate) interface: Interface,
     pub(crate) choice: Choice,
@@ -124,6 +56,8 @@ pub struct Endpoint {
     pub(crate) seal: Option<Box<Seal>>,
     pub(crate) wakeups: WakeReceiver,
     pub(crate) copying: Copying,
+    /// Boxed, because few endpoints have several interfaces.
+    pub(crate) branches: Box<Branches>,
 }
 
 /// Limits of the sockets of an endpoint.
@@ -155,17 +89,14 @@ pub(crate) struct Copying {
 impl Endpoint {
     /// Opens the sockets and joins the group if configured.
     pub fn open(mut config: EndpointConfig) -> Result<Endpoint, OpenError> {
-        let EndpointConfig { group, ttl, fallback, .. } = config;
+        let EndpointConfig { group, ttl, .. } = config;
         if !group.ip().is_multicast() && (group.ip() != BROADCAST || config.raw.is_some()) {
             return Err(OpenError::NotMulticast { group });
         }
         if group.port() == 0 {
             return Err(OpenError::NoPort { group });
         }
-        let (interface, choice) = match (config.from, &config.interface) {
-            (Some(from), None) => (Interface::towards(group, from)?, Choice::Routed),
-            _ => Interface::choose(group, config.interface.as_deref(), fallback)?,
-        };
+        let (interface, choice) = first_interface(&mut config)?;
         let group = interface.zoned(group);
         config.sources = effective_sources(group, &config.sources, config.from)?;
         let membership = Membership::new(group, &interface, &config.sources);
@@ -200,11 +131,13 @@ impl Endpoint {
         for port in std::iter::once(&unicast).chain(&multicast).chain(copied) {
             receive_buffer = receive_buffer.min(enlarge(&port.socket, config.receive_buffer)?);
         }
+        let branches = Branches::open(&interface, &config)?;
+        let max_datagram = max_datagram.min(branches.max_datagram());
+        receive_buffer = receive_buffer.min(branches.receive_buffer());
         let injector = Injector::new(config.drop, &config.seeds);
         let pace = TokenBucket::new(config.rate, PACE_DEPTH);
         Ok(Endpoint {
             group,
-            ttl,
             config,
             interface,
             choice,
@@ -229,6 +162,7 @@ impl Endpoint {
             seal,
             wakeups: WakeReceiver::new().map_err(OpenError::doing("open a pair of sockets"))?,
             copying: Copying { server: copies, subscription, relay: None },
+            branches: Box::new(branches),
         })
     }
 
@@ -241,7 +175,8 @@ impl Endpoint {
         if let Some(raw) = &mut self.raw {
             raw.listen(&membership)?;
         }
-        Ok(())
+        self.config.listen = true;
+        self.branches.listen(&self.config)
     }
 
     /// Returns true if broadcasts take the place of a group.
@@ -272,6 +207,8 @@ impl Endpoint {
     /// Leaves the group: only unicast to this endpoint is received.
     pub fn stop_listening(&mut self) {
         self.multicast = None;
+        self.config.listen = false;
+        self.branches.stop_listening();
         if let Some(raw) = &mut self.raw {
             raw.stop_listening();
         }
@@ -304,14 +241,27 @@ impl Endpoint {
     }
 
     /// Addresses of this endpoint, its peers and its group, for the machine of a node that calls itself `own`. An
+    /// endpoint with several interfaces has no address for it. An
     /// unknown host counts as a relay, which receives on the group's port.
     pub fn addresses(&self, own: NodeId) -> Addresses {
         Addresses::new(PeerBook {
             peers: self.peers.clone(),
             own,
-            address: self.interface.bindable(0),
+            // Each interface has an address of its own.
+            address: match self.branches.is_empty() {
+                true => self.interface.bindable(0),
+                false => SocketAddr::new(self.unspecified(), 0),
+            },
             group: self.group,
         })
+    }
+
+    fn unspecified(&self) -> IpAddr {
+        if self.group.is_ipv4() {
+            Ipv4Addr::UNSPECIFIED.into()
+        } else {
+            std::net::Ipv6Addr::UNSPECIFIED.into()
+        }
     }
 
     /// Returns true if packets of a protocol are sent directly over IP.
@@ -321,12 +271,21 @@ impl Endpoint {
 
     /// Path of the data to the member with this address, if it has asked for copies.
     pub fn path(&self, member: SocketAddr) -> Option<Path> {
-        self.copying.server.as_ref()?.path(member)
+        let further = self.branches.all().filter_map(|(_, sockets)| sockets.copies.as_deref());
+        let mut servers = self.copying.server.as_deref().into_iter().chain(further);
+        servers.find_map(|server| server.path(member))
     }
 
     /// Counters of the copies, if this endpoint serves them.
     pub fn copy_stats(&self) -> Option<CopyStats> {
-        self.copying.server.as_ref().map(|copies| copies.stats())
+        let further = self.branches.all().filter_map(|(_, sockets)| sockets.copies.as_deref());
+        let servers = self.copying.server.as_deref().into_iter().chain(further);
+        servers.map(CopyServer::stats).reduce(|all, one| CopyStats {
+            sent: all.sent + one.sent,
+            bytes: all.bytes + one.bytes,
+            dropped: all.dropped + one.dropped,
+            unproven: all.unproven + one.unproven,
+        })
     }
 
     /// State of the subscription to copies, if a sender is asked for them.
@@ -409,7 +368,9 @@ impl Endpoint {
     /// Datagrams that the system dropped because a receive buffer was full, since the sockets were opened. `None` if
     /// the system does not report it. Reads a file, so not for every turn.
     pub fn kernel_drops(&self) -> Option<u64> {
-        std::iter::once(&self.unicast).chain(&self.multicast).map(Port::kernel_drops).sum()
+        let further =
+            self.branches.all().flat_map(|(_, one)| std::iter::once(&one.unicast).chain(&one.multicast));
+        std::iter::once(&self.unicast).chain(&self.multicast).chain(further).map(Port::kernel_drops).sum()
     }
 
     /// Maximum number of datagrams per system call.
@@ -424,7 +385,7 @@ impl Endpoint {
 
     /// Configured hop limit of multicasts: 1 stays on the network of the interface.
     pub fn hops(&self) -> u8 {
-        self.ttl
+        self.config.ttl
     }
 
     /// Sets the hop limit of the following multicasts.
@@ -437,11 +398,37 @@ impl Endpoint {
     }
 }
 
-/// Creates the server of copies.
-fn new_server(rate: BitRate, config: &EndpointConfig) -> Result<Box<CopyServer>, OpenError> {
-    let secret = random_bytes().map_err(OpenError::doing("draw a secret"))?;
-    let server = CopyServer::new(rate, config.key.clone(), secret);
-    Ok(Box::new(if config.copies_without_key { server.without_key() } else { server }))
+/// Chooses the first interface of an endpoint.
+fn first_interface(config: &mut EndpointConfig) -> Result<(Interface, Choice), OpenError> {
+    refuse_several_interfaces(config)?;
+    choose_first(config);
+    match (config.from, &config.interface) {
+        (Some(from), None) => Ok((Interface::towards(config.group, from)?, Choice::Routed)),
+        _ => Interface::choose(config.group, config.interface.as_deref(), config.fallback),
+    }
+}
+
+/// Refuses options that need a single interface.
+fn refuse_several_interfaces(config: &EndpointConfig) -> Result<(), OpenError> {
+    let several = !config.further_interfaces.is_empty();
+    let needs_one = [(config.raw.is_some(), "raw IP"), (config.from.is_some(), "asking a sender for copies")];
+    match needs_one.into_iter().find(|(is_used, _)| several && *is_used) {
+        Some((_, option)) => Err(OpenError::OneInterface { option }),
+        None => Ok(()),
+    }
+}
+
+/// Makes the first usable interface of a service the first of all.
+fn choose_first(config: &mut EndpointConfig) {
+    let usable = |wanted: &str| Interface::choose(config.group, Some(wanted), config.fallback).is_ok();
+    if config.fallback == Fallback::OnlyInterface
+        && let Some(first) = config.interface.as_deref()
+        && !usable(first)
+        && let Some(at) = config.further_interfaces.iter().position(|wanted| usable(wanted))
+    {
+        let wanted = std::mem::take(&mut config.further_interfaces[at]);
+        config.further_interfaces[at] = config.interface.replace(wanted).unwrap_or_default();
+    }
 }
 
 /// Opens the socket for copies of this sender.
@@ -457,144 +444,8 @@ pub(crate) fn subscribe(
     Ok(Box::new(Subscription::new(from, port, config.key.clone(), u64::from_be_bytes(token))))
 }
 
-/// Marks what the sockets send with this code point, if there is one.
-pub(crate) fn mark(
-    dscp: Option<Dscp>,
-    group: SocketAddr,
-    unicast: Option<&Port>,
-    subscription: Option<&Subscription>,
-    raw: Option<&Raw>,
-) -> Result<(), OpenError> {
-    let Some(dscp) = dscp else { return Ok(()) };
-    let ports = unicast.into_iter().chain(subscription.map(|subscription| &subscription.port));
-    for socket in ports.map(|port| &port.socket).chain(raw.map(Raw::sending)) {
-        dscp.mark(socket, group).map_err(OpenError::doing(format!("set the DSCP {dscp}")))?;
-    }
-    Ok(())
-}
-
-/// Draws random bytes from the system.
-fn random_bytes<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
-    Ok(bytes)
-}
-
-pub(crate) fn open_unicast(
-    group: SocketAddr,
-    port: u16,
-    ttl: u8,
-    interface: &Interface,
-) -> Result<Port, OpenError> {
-    let socket = new_socket(group)?;
-    let doing = |what: &str| OpenError::doing(format!("{what} on {interface}"));
-    let to_interface = match (group, interface.address) {
-        (SocketAddr::V4(_), IpAddr::V4(address)) => socket.set_multicast_if_v4(&address),
-        _ => socket.set_multicast_if_v6(interface.index),
-    };
-    to_interface.map_err(doing("send multicast"))?;
-    let looped = match group {
-        SocketAddr::V4(_) => socket.set_multicast_loop_v4(true),
-        SocketAddr::V6(_) => socket.set_multicast_loop_v6(true),
-    };
-    looped.map_err(doing("turn multicast loopback on"))?;
-    set_hops(&socket, group, ttl).map_err(doing("set the hop limit"))?;
-    if is_broadcast(group) {
-        socket.set_broadcast(true).map_err(doing("send broadcasts"))?;
-    }
-    let address = interface.bindable(port);
-    socket.bind(&address.into()).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => OpenError::PortTaken { address },
-        io::ErrorKind::AddrNotAvailable => {
-            OpenError::AddressNotReady { name: interface.name.clone(), address: interface.address }
-        }
-        _ => doing("bind a port")(error),
-    })?;
-    Port::new(socket).map_err(doing("set a socket up"))
-}
-
-/// The group as seals name it. Broadcasts have the same name on every network, as a receiver may be on another one and
-/// get copies.
-pub(crate) fn seal_group(group: SocketAddr) -> SocketAddr {
-    if is_broadcast(group) { SocketAddr::new(BROADCAST, group.port()) } else { group }
-}
-
-/// Opens a socket that shares the port of the group and receives it.
-pub(crate) fn open_multicast(membership: &Membership<'_>) -> Result<Port, OpenError> {
-    let (group, interface) = (membership.group(), membership.interface());
-    let socket = new_socket(group)?;
-    let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
-    socket.set_reuse_address(true).map_err(doing("share the port of"))?;
-    socket.set_reuse_port(true).map_err(doing("share the port of"))?;
-    // Binding to the group instead of the wildcard address excludes unicast to this port.
-    socket.bind(&group.into()).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => OpenError::PortTaken { address: group },
-        _ => doing("bind the port of")(error),
-    })?;
-    membership.join(&socket).map_err(|error| membership.refused(error))?;
-    // Otherwise Linux also delivers multicasts from interfaces that other sockets have joined on.
-    #[cfg(target_os = "linux")]
-    match group {
-        SocketAddr::V4(_) => socket.set_multicast_all_v4(false),
-        SocketAddr::V6(_) => socket.set_multicast_all_v6(false),
-    }
-    .map_err(doing("listen only to"))?;
-    Port::new(socket).map_err(doing("set a socket up for"))
-}
-
-/// Returns the largest datagram that fits the path to the group, and checks that there is a route.
-pub(crate) fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<usize, OpenError> {
-    let probe = open_unicast(group, 0, 0, interface)?.socket;
-    probe.connect(&group.into()).map_err(|error| match error.kind() {
-        io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
-            OpenError::NoRoute { group, name: interface.name.clone(), advice: route_advice(group, interface) }
-        }
-        _ => OpenError::doing(format!("reach {group} on {interface}"))(error),
-    })?;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let routed = if group.is_ipv4() {
-        nix::sys::socket::getsockopt(&probe, nix::sys::socket::sockopt::IpMtu).ok()
-    } else {
-        None
-    };
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let routed: Option<i32> = None;
-    let mtu = routed.and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or_else(|| interface.mtu());
-    Ok(mtu.saturating_sub(header_bytes(group)).min(MAX_DATAGRAM))
-}
-
-/// Linux creates an IPv6 multicast route for every multicast interface except loopback.
-fn route_advice(group: SocketAddr, interface: &Interface) -> String {
-    if group.is_ipv6() && interface.loopback {
-        let name = &interface.name;
-        format!("use an IPv4 group, or add one (`ip -6 route add local ff00::/8 dev {name} table local`)")
-    } else {
-        format!("add one (`ip route add {} dev {}`) or choose another interface", group.ip(), interface.name)
-    }
-}
-
-pub(crate) fn new_socket(group: SocketAddr) -> Result<Socket, OpenError> {
-    let domain = Domain::for_address(group);
-    let socket =
-        Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(OpenError::doing("open a socket"))?;
-    if group.is_ipv6() {
-        socket.set_only_v6(true).map_err(OpenError::doing("open an IPv6 socket"))?;
-    }
-    Ok(socket)
-}
-
-fn header_bytes(group: SocketAddr) -> usize {
-    if group.is_ipv4() { 28 } else { 48 }
-}
-
-/// Stands for the broadcast address of the network of the interface.
-const BROADCAST: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
-
 /// Depth of the token bucket in time: more than usual scheduling delays, less than the buffer of a switch port.
 const PACE_DEPTH: Duration = Duration::from_millis(1);
 
 /// Maximum number of known peers.
 pub(crate) const PEERS: usize = 65_536;
-
-/// Maximum payload of UDP over IPv4, in bytes; also applied to IPv6.
-const MAX_DATAGRAM: usize = 65_507;

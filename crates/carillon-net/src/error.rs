@@ -116,6 +116,20 @@ pub enum OpenError {
         /// The sender's address.
         host: IpAddr,
     },
+    /// Too many interfaces are named.
+    #[error("{count} interfaces are too many: name at most {limit}")]
+    TooManyInterfaces {
+        /// Number of interfaces.
+        count: usize,
+        /// Maximum number.
+        limit: usize,
+    },
+    /// The option needs a single interface.
+    #[error("{option} works with one interface: name one")]
+    OneInterface {
+        /// The option.
+        option: &'static str,
+    },
     /// The address cannot be the source of multicasts to the group.
     #[error(
         "{host} cannot be a source of group {group}: give the address of a sender, of the IP version of the group"

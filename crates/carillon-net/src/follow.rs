@@ -13,10 +13,11 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::endpoint::{Endpoint, mark, max_datagram, open_multicast, open_unicast, seal_group, subscribe};
+use crate::endpoint::{Endpoint, subscribe};
 use crate::options::enlarge;
 use crate::raw::Raw;
 use crate::seal::Seal;
+use crate::sockets::{mark, max_datagram, open_multicast, open_unicast, seal_group};
 use crate::sources::Membership;
 use crate::{Choice, Fallback, Interface, OpenError};
 
@@ -44,7 +45,11 @@ pub enum Reopened {
 impl Endpoint {
     /// Compares interface and address with those that a new endpoint of this group would get. Fails with the reason
     /// if there are none. Loopback is chosen only by name.
+    /// An endpoint with several interfaces is right as long as one is usable; its driver follows their changes.
     pub fn standing(&self, group: SocketAddr) -> Result<Standing, OpenError> {
+        if self.has_live_interface() {
+            return Ok(Standing::Current);
+        }
         let present = self.interface.is_present();
         let outdated = Standing::Outdated { lost: !present };
         let chosen = self.choose(group);
@@ -82,7 +87,7 @@ impl Endpoint {
         };
         let unicast = match same_address {
             true => None,
-            false => Some(open_unicast(group, self.config.port, self.ttl, &interface)?),
+            false => Some(open_unicast(group, self.config.port, self.config.ttl, &interface)?),
         };
         let seal = match (&self.config.key, &unicast) {
             (Some(key), Some(unicast)) => Some(
@@ -93,12 +98,12 @@ impl Endpoint {
             _ => None,
         };
         let subscription = match self.config.from.filter(|_| !same_address) {
-            Some(from) => Some(subscribe(from, group, self.ttl, &interface, &self.config)?),
+            Some(from) => Some(subscribe(from, group, self.config.ttl, &interface, &self.config)?),
             None => None,
         };
         let raw = match self.config.raw {
             Some(ip) => {
-                let mut raw = Raw::open(ip, group, self.ttl, &interface)?;
+                let mut raw = Raw::open(ip, group, self.config.ttl, &interface)?;
                 if multicast.is_some() {
                     raw.listen(&membership)?;
                 }
@@ -132,12 +137,12 @@ impl Endpoint {
         }
         if let Some(unicast) = unicast {
             self.unicast = unicast;
-            self.limits.hops = self.ttl;
+            self.limits.hops = self.config.ttl;
             self.seal = seal;
         }
         self.config.group = group;
         (self.group, self.interface, self.choice, self.limits.max_datagram) =
-            (group, interface, choice, datagram);
+            (group, interface, choice, datagram.min(self.branches.max_datagram()));
         Ok(if same_address { Reopened::SameAddress } else { Reopened::OtherAddress })
     }
 
@@ -151,12 +156,14 @@ impl Endpoint {
 
     /// Leaves the group and keeps the socket, until [`Endpoint::rejoin_group`].
     pub fn leave_group(&mut self) -> io::Result<()> {
+        self.branches.change_membership(&self.config, false);
         let Some(port) = &self.multicast else { return Ok(()) };
         self.membership().leave(&port.socket)
     }
 
     /// Joins the group again after [`Endpoint::leave_group`].
     pub fn rejoin_group(&mut self) -> io::Result<()> {
+        self.branches.change_membership(&self.config, true);
         let Some(port) = &self.multicast else { return Ok(()) };
         self.membership().join(&port.socket)
     }
@@ -171,6 +178,11 @@ impl Endpoint {
             IpAddr::V6(group) => users_of_v6(&text, self.interface.index, group),
         };
         users > 1
+    }
+
+    /// Returns true once after an address of one of several interfaces has been replaced, which other members know.
+    pub fn take_moved(&mut self) -> bool {
+        self.branches.take_moved()
     }
 
     fn choose(&self, group: SocketAddr) -> Result<(Interface, Choice), OpenError> {

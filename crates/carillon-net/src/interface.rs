@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
+use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 
@@ -70,6 +71,21 @@ impl Interface {
         let loopback = one.flags.contains(InterfaceFlags::IFF_LOOPBACK);
         let broadcast = one.broadcast(address);
         Ok(Interface { name: one.name.clone(), index: one.index, address, loopback, broadcast })
+    }
+
+    /// State of the interface: `Ok` if it is up, has its address, and carries datagrams as far as the system knows. The
+    /// error is that of the system, or `None` without a carrier.
+    pub(crate) fn state(&self) -> Result<(), Option<Errno>> {
+        let all = list().map_err(|error| Some(Errno::from_raw(error.raw_os_error().unwrap_or(0))))?;
+        let Some(one) = all.values().find(|one| one.index == self.index) else {
+            return Err(Some(Errno::ENODEV));
+        };
+        match (one.flags.contains(InterfaceFlags::IFF_UP), one.addresses.contains(&self.address)) {
+            (false, _) => Err(Some(Errno::ENETDOWN)),
+            (true, false) => Err(Some(Errno::EADDRNOTAVAIL)),
+            (true, true) if !one.flags.contains(InterfaceFlags::IFF_RUNNING) => Err(None),
+            (true, true) => Ok(()),
+        }
     }
 
     /// Returns true if the interface still exists with this number and address, and is up.

@@ -37,11 +37,16 @@
 //!
 //! Sources (`EndpointConfig::sources`) restrict an endpoint to the multicasts of these hosts.
 //!
+//! An endpoint has one interface, or several (`EndpointConfig::further_interfaces`): it then sends and receives the
+//! group on each of them.
+//!
 //! Broadcasts on one IPv4 network take the place of multicasts if the group is 255.255.255.255.
 //!
 //! Not covered: the hop count with which a datagram arrived at an end system (its
 //! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
+mod branch;
+mod config;
 mod copies;
 mod driver;
 mod dscp;
@@ -53,6 +58,7 @@ mod gather;
 mod inbox;
 mod injector;
 mod interface;
+mod interfaces;
 mod numbers;
 mod options;
 mod outbox;
@@ -64,16 +70,19 @@ mod raw;
 #[cfg(target_os = "linux")]
 mod relay;
 mod seal;
+mod sockets;
 mod sources;
 mod stats;
 mod train;
 mod wait;
 mod waker;
 
+pub use branch::InterfaceChange;
+pub use config::EndpointConfig;
 pub use copies::{CopyStats, Path, SubscriptionState, sender_of_relay};
 pub use driver::{Backpressure, Driver};
 pub use dscp::{Dscp, UnknownDscp};
-pub use endpoint::{Endpoint, EndpointConfig};
+pub use endpoint::Endpoint;
 pub use error::{DriveError, OpenError};
 pub use failures::SendFailure;
 pub use follow::{Reopened, Standing};

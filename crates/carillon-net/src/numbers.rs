@@ -15,5 +15,11 @@ pub fn swapped(host: NodeId, node: NodeId) -> NodeId {
     }
 }
 
+/// Number of an interface of an endpoint: [`FIRST`], or that of a further one.
+pub(crate) type BranchId = u8;
+
+/// Number of the interface that every endpoint has.
+pub(crate) const FIRST: BranchId = 0;
+
 /// Number of the endpoint's single group.
 pub const GROUP: GroupId = GroupId(0);

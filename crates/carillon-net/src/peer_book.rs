@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use carillon_core::{AddressBook, GroupId, NodeId, Time};
 
+use crate::numbers::BranchId;
 use crate::peers::Peers;
 
 /// A peer table shared with the [`PeerBook`] of a machine.
@@ -34,6 +35,32 @@ impl SharedPeers {
     /// Delegates to [`Peers::reach`].
     pub(crate) fn reach(&self, now: Time, node: NodeId) -> Option<SocketAddr> {
         self.lock().reach(now, node)
+    }
+
+    /// Delegates to [`Peers::admit`].
+    pub(crate) fn admit(
+        &self,
+        now: Time,
+        node: NodeId,
+        by: BranchId,
+        is_multicast: bool,
+    ) -> Result<(), BranchId> {
+        self.lock().admit(now, node, by, is_multicast)
+    }
+
+    /// Delegates to [`Peers::branch`].
+    pub(crate) fn branch(&self, node: NodeId) -> BranchId {
+        self.lock().branch(node)
+    }
+
+    /// Delegates to [`Peers::branch_to`].
+    pub(crate) fn branch_to(&self, address: SocketAddr) -> BranchId {
+        self.lock().branch_to(address)
+    }
+
+    /// Delegates to [`Peers::has_kept_on`].
+    pub(crate) fn has_kept_on(&self, branch: BranchId) -> bool {
+        self.lock().has_kept_on(branch)
     }
 
     /// Delegates to [`Peers::address`].
@@ -70,7 +97,7 @@ pub(crate) struct PeerBook {
     pub(crate) peers: SharedPeers,
     /// Number of the machine's own node.
     pub(crate) own: NodeId,
-    /// Its own address with the zone, as peers have it; the port is not used.
+    /// Its own address with the zone, as peers have it, or the unspecified address; the port is not used.
     pub(crate) address: SocketAddr,
     pub(crate) group: SocketAddr,
 }
@@ -93,7 +120,7 @@ impl PeerBook {
 impl AddressBook for PeerBook {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
         match node == self.own {
-            true => Some(self.address.ip()),
+            true => Some(self.address.ip()).filter(|own| !own.is_unspecified()),
             false => self.peers.address(node).map(|address| address.ip()),
         }
     }

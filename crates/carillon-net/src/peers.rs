@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use carillon_core::{NodeId, Time};
 
+use crate::numbers::BranchId;
+
 /// Peer addresses by number and back, at most `capacity`.
 ///
 /// A peer is *kept* once a datagram was sent to it or the caller named it. A new address replaces the unkept peer
@@ -34,6 +36,8 @@ struct Slot {
     node: NodeId,
     kept: bool,
     heard: Time,
+    /// Interface by which it is reached, and the time of its last datagram there.
+    branch: Option<(BranchId, Time)>,
     before: u32,
     after: u32,
 }
@@ -98,6 +102,50 @@ impl Peers {
         Some(self.slots[slot as usize].address)
     }
 
+    /// Decides whether a datagram of a known peer by this interface is for the machine: a multicast by another one than
+    /// that by which the peer is heard is a duplicate. A peer that is silent there for [`BRANCH_SILENCE`] is reached by
+    /// the other interface from then on. The error is the interface by which it is reached.
+    pub(crate) fn admit(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        by: BranchId,
+        is_multicast: bool,
+    ) -> Result<(), BranchId> {
+        let Some(&slot) = self.by_node.get(&node) else { return Ok(()) };
+        let branch = &mut self.slots[slot as usize].branch;
+        match *branch {
+            Some((current, heard)) if current != by && now.since(heard) < BRANCH_SILENCE => {
+                if is_multicast {
+                    Err(current)
+                } else {
+                    Ok(())
+                }
+            }
+            _ => {
+                *branch = Some((by, now));
+                Ok(())
+            }
+        }
+    }
+
+    /// Interface by which a node is reached; the first one if nothing was received from it.
+    pub(crate) fn branch(&self, node: NodeId) -> BranchId {
+        let slot = self.by_node.get(&node).map(|&slot| &self.slots[slot as usize]);
+        slot.and_then(|slot| slot.branch).map_or(0, |(branch, _)| branch)
+    }
+
+    /// Interface by which a peer at this address is reached; the first one if it is unknown.
+    pub(crate) fn branch_to(&self, address: SocketAddr) -> BranchId {
+        let slot = self.by_address.get(&plain(address)).map(|&slot| &self.slots[slot as usize]);
+        slot.and_then(|slot| slot.branch).map_or(0, |(branch, _)| branch)
+    }
+
+    /// Returns true if a kept peer is reached by this interface.
+    pub(crate) fn has_kept_on(&self, branch: BranchId) -> bool {
+        self.slots.iter().any(|slot| slot.kept && slot.branch.is_some_and(|(by, _)| by == branch))
+    }
+
     /// The address of a peer.
     pub(crate) fn address(&self, node: NodeId) -> Option<SocketAddr> {
         self.by_node.get(&node).map(|&slot| self.slots[slot as usize].address)
@@ -130,7 +178,8 @@ impl Peers {
 
     fn add(&mut self, now: Time, address: SocketAddr) -> Option<u32> {
         let node = self.unused();
-        let new = Slot { address, node, kept: false, heard: now, before: NO_NODE, after: NO_NODE };
+        let new =
+            Slot { address, node, kept: false, heard: now, branch: None, before: NO_NODE, after: NO_NODE };
         let slot = if self.slots.len() < self.capacity {
             self.slots.push(new);
             (self.slots.len() - 1) as u32
@@ -212,6 +261,10 @@ fn plain(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
+/// Silence of a peer at an interface after which another one, by which it is heard too, takes its place: more than two
+/// heartbeats of a session.
+pub(crate) const BRANCH_SILENCE: Duration = Duration::from_millis(500);
+
 /// Silence after which a kept peer may be replaced when the table is full.
 pub(crate) const KEPT_SILENCE: Duration = Duration::from_secs(60);
 
@@ -228,6 +281,24 @@ mod tests {
 
     fn seconds(s: u64) -> Time {
         Time::from_nanos(s * 1_000_000_000)
+    }
+
+    /// A peer is reached by the interface by which it was heard first, until that is silent.
+    #[test]
+    fn peer_changes_its_interface_after_silence() {
+        let mut peers = Peers::new(4);
+        let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
+        let address = SocketAddr::from(([10, 0, 0, 1], 5000));
+        let node = peers.hear(at(0), address).expect("there is room");
+        assert_eq!((peers.branch(node), peers.has_kept_on(0)), (0, false));
+        assert_eq!(peers.admit(at(0), node, 1, true), Ok(()));
+        assert_eq!(peers.admit(at(499), node, 0, true), Err(1), "a duplicate");
+        assert_eq!(peers.admit(at(499), node, 0, false), Ok(()), "unicast comes once");
+        assert_eq!((peers.branch(node), peers.branch_to(address)), (1, 1));
+        assert_eq!(peers.admit(at(500), node, 0, true), Ok(()));
+        assert_eq!((peers.branch(node), peers.admit(at(501), node, 1, true)), (0, Err(0)));
+        peers.keep(at(501), address);
+        assert_eq!([0, 1].map(|branch| peers.has_kept_on(branch)), [true, false]);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use socket2::Socket;
 
-use crate::endpoint::{max_datagram, new_socket, open_multicast, open_unicast};
 use crate::options::{enlarge, set_hops};
+use crate::sockets::{max_datagram, new_socket, open_multicast, open_unicast};
 use crate::sources::{Membership, effective_sources};
 use crate::{Choice, Fallback, Interface, OpenError};
 

@@ -210,7 +210,7 @@ mod tests {
     use carillon_core::{Application, Event, Machine, NoObserver, Received, Time, Transmit};
 
     use super::*;
-    use crate::endpoint::open_multicast;
+    use crate::sockets::open_multicast;
     use crate::{Driver, Endpoint, EndpointConfig};
 
     /// A machine that counts datagrams.

@@ -27,6 +27,8 @@ pub struct Stats {
     pub own: u64,
     /// Multicasts of hosts that are not among the sources of the endpoint, as far as the system has passed them.
     pub other_sources: u64,
+    /// Multicasts that arrived by another interface than the one by which their source is heard.
+    pub duplicates: u64,
     /// Datagrams of unknown sources that were ignored because the peer table is full.
     pub refused_peers: u64,
     /// Frames about unicast copies at a socket that does not take them.

@@ -22,18 +22,28 @@ pub(crate) fn wait<const N: usize>(
     deadline: Deadline,
 ) -> io::Result<[bool; N]> {
     let mut fds = sockets.map(|(fd, interest)| PollFd::new(fd, interest));
+    wait_for(&mut fds, deadline)?;
+    Ok(std::array::from_fn(|i| is_readable(&fds[i])))
+}
+
+/// Returns true if a socket can be read after a wait. Error conditions are found and cleared by reading.
+pub(crate) fn is_readable(fd: &PollFd<'_>) -> bool {
+    let readable = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
+    fd.revents().is_some_and(|r| r.intersects(readable))
+}
+
+/// Waits until the deadline or until a socket is ready.
+pub(crate) fn wait_for(fds: &mut [PollFd<'_>], deadline: Deadline) -> io::Result<()> {
     loop {
         let left = deadline.at.saturating_duration_since(Instant::now());
         let sleep = if deadline.precise { left.saturating_sub(SPIN) } else { left };
-        let ready = match poll(&mut fds, sleep) {
+        let ready = match poll(fds, sleep) {
             Ok(ready) => ready,
             Err(Errno::EINTR) => 0,
             Err(error) => return Err(error.into()),
         };
         if ready > 0 || deadline.at <= Instant::now() {
-            // Error conditions are found and cleared by reading.
-            let readable = PollFlags::POLLIN | PollFlags::POLLERR | PollFlags::POLLHUP;
-            return Ok(std::array::from_fn(|i| fds[i].revents().is_some_and(|r| r.intersects(readable))));
+            return Ok(());
         }
     }
 }

@@ -36,7 +36,8 @@ impl<W> End<W> {
         self
     }
 
-    /// Sets the interface, by name or address. Default: the interface of the route to the group.
+    /// Sets the interface, by name or address, or several, separated by commas: this end then sends and receives on
+    /// each of them. Default: the interface of the route to the group.
     #[must_use]
     pub fn interface(mut self, interface: impl Into<String>) -> Self {
         self.network.interface = Some(interface.into());

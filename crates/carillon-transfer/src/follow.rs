@@ -65,6 +65,9 @@ impl Follower {
     pub fn look(&mut self, endpoint: &mut Endpoint, in_session: bool) -> Option<NetworkChange> {
         let now = Instant::now();
         self.renew(now, endpoint, in_session);
+        if endpoint.take_moved() {
+            return Some(NetworkChange::Moved);
+        }
         if now < self.check_at {
             return None;
         }

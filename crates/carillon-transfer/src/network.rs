@@ -17,7 +17,8 @@ pub struct Network {
     /// The multicast group and its UDP port. The address 255.255.255.255 stands for the broadcasts on the network of
     /// the interface.
     pub group: SocketAddr,
-    /// Interface, by name or address. Default: the interface of the route to the group, or loopback without a route.
+    /// Interface, by name or address, or several, separated by commas: this end then sends and receives on each of
+    /// them. Default: the interface of the route to the group, or loopback without a route.
     pub interface: Option<String>,
     /// Name by which other members know this end. Default: the host name, with the process number appended if it is
     /// taken.
@@ -122,7 +123,8 @@ impl Network {
         let drawn = if self.seed.is_none() { Some(random()?) } else { None };
         let seeds = Seeds::new(self.seed.or(drawn).unwrap_or_default());
         let endpoint = Endpoint::open(EndpointConfig {
-            interface: self.interface.clone(),
+            interface: self.interfaces().next().map(str::to_owned),
+            further_interfaces: self.interfaces().skip(1).map(str::to_owned).collect(),
             fallback: if self.service { Fallback::OnlyInterface } else { Fallback::Loopback },
             ttl: hops,
             listen,
@@ -140,6 +142,12 @@ impl Network {
             ..EndpointConfig::new(self.effective_group())
         })?;
         Ok(Bound { endpoint, seeds, drawn })
+    }
+
+    /// The interfaces that are named.
+    fn interfaces(&self) -> impl Iterator<Item = &str> {
+        let named = self.interface.as_deref().unwrap_or_default().split(',');
+        named.map(str::trim).filter(|name| !name.is_empty())
     }
 
     /// Returns the group to use now. [`DEFAULT_GROUP`] is replaced by [`DEFAULT_GROUP_V6`] where no candidate
@@ -163,12 +171,13 @@ impl Network {
             return if host.is_ipv4() { four } else { six };
         }
         let usable = |group| {
-            let wanted = self.interface.as_deref();
             let mut candidates = Interface::candidates(group).unwrap_or_default().into_iter();
             candidates.any(|one| {
                 let link_local = matches!(one.address, IpAddr::V6(ip) if ip.is_unicast_link_local());
                 let counts = !(self.service && link_local);
-                counts && wanted.is_none_or(|wanted| wanted == one.name || wanted == one.address.to_string())
+                let mut named = self.interfaces().peekable();
+                let is_free = named.peek().is_none();
+                counts && (is_free || named.any(|name| name == one.name || name == one.address.to_string()))
             })
         };
         let so_far = so_far.filter(SocketAddr::is_ipv6).map_or(four, |_| six);

@@ -132,7 +132,8 @@ impl Publisher {
         let mut snapshot = Snapshot::new(self.role);
         snapshot.name = self.name.clone();
         snapshot.group = Some(endpoint.group());
-        snapshot.interface = Some(endpoint.interface().name.clone());
+        let interfaces: Vec<&str> = endpoint.interfaces().map(|one| &*one.name).collect();
+        snapshot.interface = Some(interfaces.join(", "));
         snapshot.traffic = Some(traffic);
         snapshot.amounts.repairs = Some(tally.repairs + before.map_or(0, |before| before.repairs));
         snapshot

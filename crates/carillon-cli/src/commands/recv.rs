@@ -35,7 +35,7 @@ use super::send::PLAIN_PROTOCOL;
 use crate::delivery::{
     EndpointContext, Human, Lines, NetworkArgs, PlainProgress, SpaceCheck, Stop, Ticker, WaitNotices, Watch,
     bar as new_bar, change_text, enable_timestamps, host, is_text_terminal, notice, open_service, record,
-    seconds,
+    seconds, tell_interface_changes,
 };
 use crate::exit::JobFailed;
 
@@ -415,6 +415,7 @@ impl<'a> Transfer<'a> {
         let mut screen = Ticker::new(SCREEN_INTERVAL);
         run_to_end(run, |run| -> anyhow::Result<RunControl> {
             record(run.driver_mut(), |tally| &mut tally.inner);
+            tell_interface_changes(json, run.driver_mut().endpoint_mut())?;
             let now = run.driver().now();
             if json {
                 print_news(run)?;

@@ -3,13 +3,15 @@
 use std::net::SocketAddr;
 
 use carillon_core::Time;
-use carillon_net::Endpoint;
+use carillon_net::{Endpoint, InterfaceChange};
 use carillon_session::{RefuseReason, UnservedReason};
 use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
-use crate::delivery::{EndpointContext, Evidence, SenderBars, advice, host, notice, print_json};
+use crate::delivery::{
+    EndpointContext, Evidence, SenderBars, advice, host, interface_json, notice, print_json,
+};
 
 /// Prints notices about other nodes.
 #[derive(Debug)]
@@ -33,6 +35,12 @@ impl SenderNotices {
     ) -> anyhow::Result<()> {
         self.notice(&self.place.rival(name, address), bars);
         self.print(&json!({ "event": "rival", "sender": name, "address": address }))
+    }
+
+    /// Reports a change of one of several interfaces.
+    pub fn interface(&self, change: &InterfaceChange, bars: Option<&SenderBars>) -> anyhow::Result<()> {
+        self.notice(&change.to_string(), bars);
+        self.print(&interface_json(change))
     }
 
     /// Reports an unserved receiver.

@@ -17,9 +17,10 @@ pub struct NetworkArgs {
     /// Multicast group and UDP port, such as `239.1.2.3:4567` or `[ff02::1:2]:4567`.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP, help_heading = "Network")]
     pub group: SocketAddr,
-    /// Network interface, by name or address [default: the one that the route to the group selects, else loopback].
-    #[arg(long, value_name = "NAME|ADDR", help_heading = "Network")]
-    pub interface: Option<String>,
+    /// Network interface, by name or address [default: the one that the route to the group selects, else loopback]. Can
+    /// be given several times: this machine then sends and receives on each of these networks.
+    #[arg(long = "interface", value_name = "NAME|ADDR", value_delimiter = ',', help_heading = "Network")]
+    pub interfaces: Vec<String>,
     /// Receive the multicasts of these hosts only, and drop those of others (source-specific multicast). Groups in
     /// 232.0.0.0/8 and ff3x::/32 need it where routers pass multicast. Can be given several times.
     #[arg(long = "source", value_name = "ADDRESS", value_delimiter = ',', help_heading = "Network")]
@@ -120,7 +121,7 @@ impl NetworkArgs {
                 true => SocketAddr::new(Ipv4Addr::BROADCAST.into(), self.group.port()),
                 false => self.group,
             },
-            interface: self.interface.clone(),
+            interface: (!self.interfaces.is_empty()).then(|| self.interfaces.join(",")),
             name: self.name.clone(),
             drop: self.drop,
             seed: self.seed,

@@ -63,6 +63,8 @@ pub fn shown_json(json: &str) -> Cow<'_, str> {
 pub struct EndpointContext {
     group: SocketAddr,
     interface: Interface,
+    /// Names and addresses of all interfaces in use.
+    all: String,
     choice: Choice,
     own: SocketAddr,
     /// True if the endpoint has a key.
@@ -82,6 +84,7 @@ impl EndpointContext {
         let sealed = endpoint.seal_bytes() > 0;
         EndpointContext {
             sealed,
+            all: endpoint.interfaces().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             sources: endpoint.sources().to_vec(),
             asks: endpoint.subscription().is_some(),
             ..EndpointContext::at(endpoint.group(), interface, choice, endpoint.local_addr())
@@ -96,6 +99,7 @@ impl EndpointContext {
         let others = others.map(|one| one.name.clone()).collect();
         EndpointContext {
             group,
+            all: interface.to_string(),
             choice,
             own,
             sealed: false,
@@ -119,8 +123,8 @@ impl EndpointContext {
     /// The group and the interface.
     pub fn group(&self) -> String {
         match self.broadcasts() {
-            true => format!("the broadcasts to {} on {}", self.group, self.interface),
-            false => format!("group {} on {}", self.group, self.interface),
+            true => format!("the broadcasts to {} on {}", self.group, self.all),
+            false => format!("group {} on {}", self.group, self.all),
         }
     }
 

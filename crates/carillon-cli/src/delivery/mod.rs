@@ -43,7 +43,7 @@ pub use paths::{
 };
 pub use progress::PlainProgress;
 pub use seconds::seconds;
-pub use service::{change_text, open_service};
+pub use service::{change_text, interface_json, open_service, tell_interface_changes};
 pub use space_check::SpaceCheck;
 pub use stop::Stop;
 pub use system::tell_ready;

@@ -4,10 +4,13 @@
 use std::time::Duration;
 
 use carillon_core::BitRate;
-use carillon_net::Endpoint;
+use carillon_net::{Endpoint, InterfaceChange};
 use carillon_transfer::{Bound, Error, Network, NetworkChange};
 
+use serde_json::{Value, json};
+
 use super::messages::{EndpointContext, notice};
+use super::output::print_json;
 use super::stop::Stop;
 use super::system::tell_ready;
 
@@ -50,6 +53,22 @@ pub fn change_text(change: &NetworkChange, endpoint: &Endpoint) -> String {
         NetworkChange::Absent(reason) => waiting(reason),
         NetworkChange::Present | NetworkChange::Moved => listening(endpoint),
     }
+}
+
+/// Event of a change of one of several interfaces.
+pub fn interface_json(change: &InterfaceChange) -> Value {
+    json!({ "event": "interface", "change": change.name(), "text": change.to_string() })
+}
+
+/// Reports the changes of the interfaces of an endpoint that has several.
+pub fn tell_interface_changes(json: bool, endpoint: &mut Endpoint) -> anyhow::Result<()> {
+    for change in endpoint.take_interface_changes() {
+        notice(change.to_string());
+        if json {
+            print_json(&interface_json(&change))?;
+        }
+    }
+    Ok(())
 }
 
 fn waiting(reason: &str) -> String {

@@ -44,5 +44,6 @@ pub mod support;
 mod swaps;
 mod transfers;
 mod trouble;
+mod two_networks;
 mod unicast;
 mod updates;

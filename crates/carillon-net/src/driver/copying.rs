@@ -8,12 +8,20 @@ use super::Inlet;
 use super::outlet::Outlet;
 use crate::copies::{Outcome, behind, server_of_beacon};
 use crate::endpoint::Endpoint;
+use crate::numbers::{BranchId, FIRST};
 use crate::outbox::Run;
 
 impl Endpoint {
     /// Handles a frame of a receiver that needs copies, or an answer to one. Returns false if it is for the machine,
     /// as at an endpoint that neither asks nor serves and has no key.
-    pub(super) fn take_frame(&mut self, now: Time, inlet: Inlet, source: SocketAddr, bytes: &[u8]) -> bool {
+    pub(super) fn take_frame(
+        &mut self,
+        now: Time,
+        by: BranchId,
+        inlet: Inlet,
+        source: SocketAddr,
+        bytes: &[u8],
+    ) -> bool {
         if inlet == Inlet::Group
             && let Some((token, server)) = server_of_beacon(bytes)
         {
@@ -21,7 +29,14 @@ impl Endpoint {
             self.tell_relay(now, server);
             return true;
         }
-        match (inlet, &mut self.copying.server, &mut self.copying.subscription) {
+        let server = match by {
+            FIRST => &mut self.copying.server,
+            _ => match self.branches.get(by) {
+                Some(sockets) => &mut sockets.copies,
+                None => return true,
+            },
+        };
+        match (inlet, server, &mut self.copying.subscription) {
             (Inlet::Copies, _, Some(subscription)) => subscription.on_frame(now, source, bytes),
             (Inlet::Unicast, Some(copies), _) => {
                 // Datagrams from port 0 cannot be answered.
@@ -46,7 +61,12 @@ impl Endpoint {
             return;
         }
         let frame = behind(relay.token, self.config.key.as_ref());
-        if self.unicast.socket.send_to(&frame, &sender.into()).is_ok() {
+        let by = self.peers.branch_to(sender);
+        let socket = match self.branches.get(by) {
+            Some(sockets) => &sockets.unicast.socket,
+            None => &self.unicast.socket,
+        };
+        if socket.send_to(&frame, &sender.into()).is_ok() {
             self.stats.datagrams_sent += 1;
             self.stats.bytes_sent += frame.len() as u64;
         }
@@ -96,6 +116,17 @@ impl<O: Observer> Outlet<'_, O> {
             if self.endpoint.unicast.socket.send_to(&answer, &to.into()).is_ok() {
                 self.endpoint.stats.datagrams_sent += 1;
                 self.endpoint.stats.bytes_sent += answer.len() as u64;
+            }
+        }
+        let Endpoint { branches, stats, .. } = &mut *self.endpoint;
+        for (_, sockets) in branches.live() {
+            while let Some((to, answer)) =
+                sockets.copies.as_deref_mut().and_then(|copies| copies.next_answer())
+            {
+                if sockets.unicast.socket.send_to(&answer, &to.into()).is_ok() {
+                    stats.datagrams_sent += 1;
+                    stats.bytes_sent += answer.len() as u64;
+                }
             }
         }
     }

@@ -15,6 +15,7 @@ use socket2::Socket;
 use crate::DriveError;
 use crate::endpoint::Endpoint;
 use crate::failures::passes;
+use crate::numbers::FIRST;
 use crate::numbers::SELF;
 use crate::outbox::{Route, Run};
 use crate::port::Port;
@@ -51,7 +52,8 @@ impl<O: Observer> Host for Outlet<'_, O> {
             && !self.gate.blocked
             && self.gate.retry.is_none()
             && self.gate.budget > 0
-            && self.endpoint.pace.ready_at(self.now).is_none();
+            && self.endpoint.pace.ready_at(self.now).is_none()
+            && !self.endpoint.further_are_full();
         self.gate.stalled |= !open;
         open
     }
@@ -85,7 +87,9 @@ impl<O: Observer> Outlet<'_, O> {
     /// Adds a datagram to the batch and sends full runs. The address of a `stranger` does not become a kept peer.
     fn send(&mut self, to: Dest, stranger: bool, bytes: &mut Vec<u8>) {
         let (address, hops) = match &to {
-            Dest::Group { scope, .. } => (Some(self.endpoint.group), Some(self.endpoint.ttl.min(scope.0))),
+            Dest::Group { scope, .. } => {
+                (Some(self.endpoint.group), Some(self.endpoint.config.ttl.min(scope.0)))
+            }
             Dest::Node(node) if stranger => (self.endpoint.peers.address(*node), None),
             Dest::Node(node) => (self.endpoint.peers.reach(self.now, *node), None),
             Dest::Ports { .. } => (None, None),
@@ -107,6 +111,23 @@ impl<O: Observer> Outlet<'_, O> {
         let len = bytes.len() + self.endpoint.seal_bytes();
         self.gate.budget = self.gate.budget.saturating_sub(len.max(64));
         self.endpoint.pace.spend(self.now, (len + self.endpoint.header_bytes() - spared) as u64);
+        if !self.endpoint.branches.is_empty() {
+            let own = match &to {
+                Dest::Node(node) => self.endpoint.peers.branch(*node),
+                _ => FIRST,
+            };
+            let way = Route { address, hops, raw };
+            if own != FIRST && self.push_on(own, to.clone(), way, bytes) {
+                return self.flush_further(1);
+            }
+            if let Some(hops) = hops {
+                self.push_further(&to, hops, bytes);
+                self.flush_further(1);
+            }
+            if self.endpoint.branches.first_is_down {
+                return;
+            }
+        }
         let segments = if raw { 1 } else { self.endpoint.max_segments() };
         let way = Route { address, hops, raw };
         let Endpoint { outbox, seal, .. } = &mut *self.endpoint;
@@ -143,6 +164,7 @@ impl<O: Observer> Outlet<'_, O> {
             self.endpoint.outbox.push(Dest::Node(SELF), way, &mut bytes, segments);
             self.flush_to(1);
         }
+        self.greet_further();
     }
 
     /// Sends delayed datagrams that are due.
@@ -163,6 +185,9 @@ impl<O: Observer> Outlet<'_, O> {
         {
             self.endpoint.outbox.push_front(copy);
             self.flush_to(0);
+        }
+        if !self.endpoint.branches.is_empty() {
+            self.flush_further(0);
         }
     }
 
@@ -265,28 +290,36 @@ impl Endpoint {
         if let Some(hops) = run.way.hops {
             self.set_hops(hops)?;
         }
-        let Port { socket, state, .. } = &self.unicast;
-        let segment = (run.count > 1).then_some(run.segment);
         if self.config.dscp.is_some() {
-            let sent = send_marked(socket, run.way.address, &run.contents, segment);
+            let sent = send_on(&self.unicast, run, true);
             // The interface cannot segment.
             let is_refused = |error: &io::Error| {
                 matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::EIO | Errno::EINVAL))
             };
-            if segment.is_some() && sent.as_ref().is_err_and(is_refused) {
+            if run.count > 1 && sent.as_ref().is_err_and(is_refused) {
                 self.set_segmentation(false);
             }
             return sent;
         }
-        let transmit = quinn_udp::Transmit {
-            destination: run.way.address,
-            ecn: None,
-            contents: &run.contents,
-            segment_size: segment,
-            src_ip: None,
-        };
-        state.try_send(socket.into(), &transmit)
+        send_on(&self.unicast, run, false)
     }
+}
+
+/// Passes one run to the system by this socket, with the traffic class of the socket if it is marked.
+pub(super) fn send_on(port: &Port, run: &Run, marked: bool) -> io::Result<()> {
+    let Port { socket, state, .. } = port;
+    let segment = (run.count > 1).then_some(run.segment);
+    if marked {
+        return send_marked(socket, run.way.address, &run.contents, segment);
+    }
+    let transmit = quinn_udp::Transmit {
+        destination: run.way.address,
+        ecn: None,
+        contents: &run.contents,
+        segment_size: segment,
+        src_ip: None,
+    };
+    state.try_send(socket.into(), &transmit)
 }
 
 /// Sends datagrams with the traffic class of the socket. `quinn-udp` writes a class for each datagram, with the bits

@@ -51,6 +51,9 @@ impl<'a> Screen<'a> {
         for event in run.take_events() {
             self.tell(run, event)?;
         }
+        for change in run.driver_mut().endpoint_mut().take_interface_changes() {
+            self.sender_notices.interface(&change, self.bars.as_ref())?;
+        }
         let now = run.driver().now();
         if self.args.network.json && self.progress.ready(now) {
             print_progress(run)?;
