@@ -127,9 +127,27 @@ impl Rng {
         }
     }
 
+    /// Draws 64 random bits for each element, as that many calls of [`bits`](Rng::bits) do.
+    pub fn fill_bits(&mut self, draws: &mut [u64]) {
+        let mut bytes = [0; 8 * DRAWS_AT_ONCE];
+        for draws in draws.chunks_mut(DRAWS_AT_ONCE) {
+            let bytes = &mut bytes[..8 * draws.len()];
+            self.0.fill_bytes(bytes);
+            for (draw, bytes) in draws.iter_mut().zip(bytes.as_chunks().0) {
+                *draw = u64::from_le_bytes(*bytes);
+            }
+        }
+    }
+
     /// Draws uniformly from `[0, 1)`, with 53 bits.
     pub fn unit(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        Rng::unit_of(self.bits())
+    }
+
+    /// Value of [`unit`](Rng::unit) for these bits.
+    #[inline]
+    pub fn unit_of(bits: u64) -> f64 {
+        (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
     /// Returns true with probability `p`.
@@ -144,12 +162,40 @@ impl Rng {
 
     /// Draws from the normal distribution with this mean and standard deviation (Box and Muller 1958).
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
-        let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
-        mean + deviation * radius * libm::cos(std::f64::consts::TAU * self.unit())
+        let bits = [self.bits(), self.bits()];
+        Rng::normal_of(bits, mean, deviation)
+    }
+
+    /// Value of [`normal`](Rng::normal) for these two draws.
+    #[inline]
+    pub fn normal_of(bits: [u64; 2], mean: f64, deviation: f64) -> f64 {
+        let [radius, angle] = bits.map(Rng::unit_of);
+        let radius = libm::sqrt(-2.0 * libm::log1p(-radius));
+        mean + deviation * radius * libm::cos(std::f64::consts::TAU * angle)
     }
 
     /// Fills the buffer with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);
+    }
+}
+
+/// Number of draws that [`Rng::fill_bits`] makes at once: those of one step of the generator.
+const DRAWS_AT_ONCE: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_of_a_slice_equal_single_draws() {
+        let seeds = Seeds::new(1);
+        for (from, count) in [(0, 1), (3, 31), (5, 32), (7, 33), (1, 200)] {
+            let (mut single, mut all) = (seeds.stream_from("x", from), seeds.stream_from("x", from));
+            let mut draws = vec![0; count];
+            all.fill_bits(&mut draws);
+            assert!(draws.iter().all(|&draw| draw == single.bits()));
+            assert_eq!(all.bits(), single.bits(), "both continue alike");
+        }
     }
 }

@@ -31,6 +31,12 @@ impl Time {
         self.0
     }
 
+    /// Time this many nanoseconds later.
+    #[inline]
+    pub const fn plus_nanos(self, nanos: u64) -> Time {
+        Time(self.0.saturating_add(nanos))
+    }
+
     /// Seconds since the start of the run.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9

@@ -112,18 +112,30 @@ impl BitRate {
 
     /// Transmission time of this many bits, rounded to the nearest nanosecond.
     pub fn time_for_bits(self, bits: u64) -> Duration {
+        Duration::from_nanos(self.nanos_for_bits(bits))
+    }
+
+    /// Transmission time of this many bits in nanoseconds, rounded to the nearest.
+    #[inline]
+    fn nanos_for_bits(self, bits: u64) -> u64 {
         // Fast path without a 128-bit division, which is a subroutine and would run for every frame.
         let short = bits.checked_mul(1_000_000_000).and_then(|nanobits| nanobits.checked_add(self.0 / 2));
         if let Some(rounded) = short {
-            return Duration::from_nanos(rounded / self.0);
+            return rounded / self.0;
         }
         let nanos = (u128::from(bits) * 1_000_000_000 + u128::from(self.0) / 2) / u128::from(self.0);
-        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        u64::try_from(nanos).unwrap_or(u64::MAX)
     }
 
     /// Transmission time of this many bytes, rounded to the nearest nanosecond.
     pub fn time_for_bytes(self, bytes: u64) -> Duration {
         self.time_for_bits(bytes.saturating_mul(8))
+    }
+
+    /// Transmission time of this many bytes in nanoseconds, rounded to the nearest.
+    #[inline]
+    pub fn nanos_for_bytes(self, bytes: u64) -> u64 {
+        self.nanos_for_bits(bytes.saturating_mul(8))
     }
 
     /// Number of bit times in a span, rounded to the nearest.

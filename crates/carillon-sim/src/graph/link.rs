@@ -202,18 +202,18 @@ impl LinkState {
             self.leaving.get_or_insert_default().0.push_back(self.free);
         }
         let starts = self.free.max(now);
-        self.free = starts + self.rate.time_for_bytes(bytes);
+        self.free = starts.plus_nanos(self.rate.nanos_for_bytes(bytes));
         // A lost packet has taken its time on the link all the same.
         let is_lost = self.losses.as_mut().is_some_and(|losses| losses.loses(now, original, &seeds));
         if is_lost {
             // Without a draw, so that a loss does not change the delays of others.
-            return Fate::Lost(Passage { starts, arrives: self.free + Duration::from_nanos(self.delay) });
+            return Fate::Lost(Passage { starts, arrives: self.free.plus_nanos(self.delay) });
         }
         let delay = match &mut self.jitter {
             None => self.delay,
             Some(jitter) => jitter.draw(Duration::from_nanos(self.delay), &seeds),
         };
-        Fate::Arrives(Passage { starts, arrives: self.free + Duration::from_nanos(delay) })
+        Fate::Arrives(Passage { starts, arrives: self.free.plus_nanos(delay) })
     }
 }
 
@@ -229,14 +229,16 @@ impl Jitter {
         // A normal delay takes two draws.
         let mut rng = seeds().stream_from("delay", 2 * self.drawn);
         let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
-        let mut delay = || nanos(Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0)));
-        let first = delay();
         let (least, most) = DELAYS_PER_DRAW;
         let count = self.drawn.clamp(least, most);
         self.drawn += count;
-        self.drawn_ahead.extend((1..count).map(|_| delay()));
-        self.drawn_ahead.reverse();
-        first
+        let mut draws = [0; 2 * DELAYS_PER_DRAW.1 as usize];
+        let draws = &mut draws[..2 * count as usize];
+        rng.fill_bits(draws);
+        let delay =
+            |&bits: &[u64; 2]| nanos(Duration::from_secs_f64(Rng::normal_of(bits, mean, deviation).max(0.0)));
+        self.drawn_ahead.extend(draws.as_chunks().0.iter().rev().map(delay));
+        self.drawn_ahead.pop().unwrap_or_default()
     }
 }
 
@@ -319,11 +321,21 @@ impl Losses {
     fn draw(&mut self, seeds: Seeds) {
         let mut rng = seeds.stream_from("loss", self.drawn);
         self.drawn_ahead = (0, 0);
-        for at in 0..FATES_PER_DRAW {
-            let is_bad = self.is_bad;
-            let is_lost = self.model.loses(&mut self.is_bad, &mut rng);
-            self.drawn_ahead.0 |= u64::from(is_lost) << at;
-            self.drawn_ahead.1 |= u64::from(is_bad) << at;
+        if let LossModel::Bernoulli(p) = *self.model {
+            // The frequent model, without a call for each packet. The state does not change.
+            let mut draws = [0; FATES_PER_DRAW as usize];
+            rng.fill_bits(&mut draws);
+            for draw in draws.into_iter().rev() {
+                self.drawn_ahead.0 = self.drawn_ahead.0 << 1 | u64::from(Rng::unit_of(draw) < p.value());
+            }
+            self.drawn_ahead.1 = if self.is_bad { u64::MAX } else { 0 };
+        } else {
+            for at in 0..FATES_PER_DRAW {
+                let is_bad = self.is_bad;
+                let is_lost = self.model.loses(&mut self.is_bad, &mut rng);
+                self.drawn_ahead.0 |= u64::from(is_lost) << at;
+                self.drawn_ahead.1 |= u64::from(is_bad) << at;
+            }
         }
         self.left = FATES_PER_DRAW;
         self.drawn += u64::from(FATES_PER_DRAW) * self.model.draws();

@@ -31,23 +31,53 @@ struct Station {
 #[derive(Debug)]
 struct StationRandom {
     backoff: Rng,
-    transmit_loss: Rng,
-    receive_loss: Rng,
+    transmit_loss: LossStream,
+    receive_loss: LossStream,
     /// Streams of the further losses.
     further: Vec<FurtherRandom>,
 }
 
 #[derive(Debug)]
 struct FurtherRandom {
-    transmit_loss: Rng,
-    receive_loss: Rng,
+    transmit_loss: LossStream,
+    receive_loss: LossStream,
+}
+
+/// Random stream of independent losses with one probability. The fates of several frames are drawn at a time.
+#[derive(Debug)]
+struct LossStream {
+    rng: Rng,
+    /// Fates of the next frames, the next one in the lowest bit; `left` of them are unused.
+    fates: u64,
+    left: u8,
+}
+
+impl LossStream {
+    fn new(rng: Rng) -> Self {
+        LossStream { rng, fates: 0, left: 0 }
+    }
+
+    /// Returns true if the next frame is lost. The probability is the same in each call.
+    fn loses(&mut self, loss: f64) -> bool {
+        if self.left == 0 {
+            let mut draws = [0; u64::BITS as usize];
+            self.rng.fill_bits(&mut draws);
+            let fates = draws.into_iter().rev().map(|draw| u64::from(Rng::unit_of(draw) < loss));
+            self.fates = fates.fold(0, |fates, is_lost| fates << 1 | is_lost);
+            self.left = u64::BITS as u8;
+        }
+        let is_lost = self.fates & 1 == 1;
+        self.fates >>= 1;
+        self.left -= 1;
+        is_lost
+    }
 }
 
 impl FurtherRandom {
     fn new(seeds: &Seeds, stream: &str) -> Self {
         FurtherRandom {
-            transmit_loss: seeds.stream(&format!("{stream}.transmit")),
-            receive_loss: seeds.stream(&format!("{stream}.receive")),
+            transmit_loss: LossStream::new(seeds.stream(&format!("{stream}.transmit"))),
+            receive_loss: LossStream::new(seeds.stream(&format!("{stream}.receive"))),
         }
     }
 }
@@ -155,7 +185,7 @@ impl Stations {
     /// sent.
     pub fn loses_attempt(&mut self, node: NodeId) -> bool {
         let loss = self.config.loss.value();
-        let is_lost = loss > 0.0 && self.random(node).transmit_loss.chance(loss);
+        let is_lost = loss > 0.0 && self.random(node).transmit_loss.loses(loss);
         self.further_loss(node, |random| &mut random.transmit_loss) | is_lost
     }
 
@@ -182,7 +212,7 @@ impl Stations {
         let loss = self.config.loss.value();
         arrival.receivers.retain(|&node| {
             let mut lost = is_deaf(node);
-            lost |= loss > 0.0 && self.random(node).receive_loss.chance(loss);
+            lost |= loss > 0.0 && self.random(node).receive_loss.loses(loss);
             lost |= self.further_loss(node, |random| &mut random.receive_loss);
             if lost {
                 let lost = Event::FrameLost { receiver: Some(node), original: false };
@@ -205,8 +235,8 @@ impl Stations {
             let seeds = seeds.node(node);
             Box::new(StationRandom {
                 backoff: seeds.stream("backoff"),
-                transmit_loss: seeds.stream("loss.transmit"),
-                receive_loss: seeds.stream("loss.receive"),
+                transmit_loss: LossStream::new(seeds.stream("loss.transmit")),
+                receive_loss: LossStream::new(seeds.stream("loss.receive")),
                 further: further_loss.iter().map(|(_, stream)| FurtherRandom::new(&seeds, stream)).collect(),
             })
         })
@@ -214,11 +244,11 @@ impl Stations {
 
     /// Returns true if a further loss hits a frame. Each one draws for every frame, so that none changes the draws of
     /// another.
-    fn further_loss(&mut self, node: NodeId, stream: impl Fn(&mut FurtherRandom) -> &mut Rng) -> bool {
+    fn further_loss(&mut self, node: NodeId, stream: impl Fn(&mut FurtherRandom) -> &mut LossStream) -> bool {
         let mut is_lost = false;
         for at in 0..self.config.further_loss.len() {
             let loss = self.config.further_loss[at].0.value();
-            is_lost |= stream(&mut self.random(node).further[at]).chance(loss);
+            is_lost |= stream(&mut self.random(node).further[at]).loses(loss);
         }
         is_lost
     }
