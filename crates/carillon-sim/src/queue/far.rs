@@ -77,8 +77,20 @@ impl<T> Far<T> {
                 return first;
             }
             self.drain(bucket, |_, entry| near.push(entry));
+            let mut last = first | ((1 << (level * DIGIT_BITS)) - 1);
+            // The next buckets of the level follow without a gap: a refill costs more than a few events.
+            while near.len() < MIN_REFILL_EVENTS
+                && let Some((next_level, index)) = self.first_bucket()
+                && next_level == level
+                && near.len() + self.buckets[index].len() <= MAX_REFILL_EVENTS
+            {
+                let bucket = self.remove(level, index);
+                last = bucket.first | ((1 << (level * DIGIT_BITS)) - 1);
+                self.len -= bucket.len();
+                self.drain(bucket, |_, entry| near.push(entry));
+            }
             if self.len > 0 {
-                return first | ((1 << (level * DIGIT_BITS)) - 1);
+                return last;
             }
         }
         u64::MAX
@@ -172,6 +184,9 @@ const BLOCK_EVENTS: usize = 64;
 
 /// Maximum number of events that a refill sorts; a larger bucket is spread over lower levels first.
 const MAX_REFILL_EVENTS: usize = 32;
+
+/// Number of events up to which a refill takes a further bucket.
+const MIN_REFILL_EVENTS: usize = 12;
 
 /// Minimum number of spare blocks to keep.
 const MIN_SPARE_BLOCKS: usize = 64;
