@@ -25,7 +25,7 @@ pub trait Network: Debug + Send {
     }
 
     /// Returns true if calls of applications take time: then an application makes one call while its node
-    /// [is ready](Network::is_ready), and the node's packets go first.
+    /// [is ready](Network::is_ready), and the node's packets go first. The answer never changes.
     fn calls_take_time(&self) -> bool {
         false
     }

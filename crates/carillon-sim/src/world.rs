@@ -24,6 +24,8 @@ pub struct World<N, O> {
     now: Time,
     /// Timer rule of the network.
     timer_rule: TimerRule,
+    /// True if calls of applications take time at the network's hosts.
+    calls_take_time: bool,
     network: N,
     observer: O,
     nodes: Vec<Node>,
@@ -31,7 +33,8 @@ pub struct World<N, O> {
     wakeups: EventQueue<(NodeId, Slot)>,
     /// Part of a larger world that this is, if it is one.
     part: Option<Box<PartOrder>>,
-    arrival: Arrival,
+    /// Last arrival, kept to reuse its memory. It is boxed, so that a step takes it without moving it.
+    arrival: Option<Box<Arrival>>,
     buf: Vec<u8>,
     copy_cache: CopyCache,
     steps: u64,
@@ -92,12 +95,13 @@ impl<N: Network, O: Observer> World<N, O> {
         World {
             now: Time::ZERO,
             timer_rule: network.timer_rule(),
+            calls_take_time: network.calls_take_time(),
             network,
             observer,
             nodes: Vec::new(),
             wakeups: EventQueue::new(),
             part: None,
-            arrival: Arrival::default(),
+            arrival: None,
             buf: Vec::new(),
             copy_cache: CopyCache::default(),
             steps: 0,
@@ -338,7 +342,7 @@ impl<N: Network, O: Observer> World<N, O> {
     fn advance_network(&mut self, time: Time) {
         debug_assert!(time >= self.now, "the network's time went back");
         self.now = time;
-        let mut arrival = std::mem::take(&mut self.arrival);
+        let mut arrival = self.arrival.take().unwrap_or_default();
         if self.network.advance(time, &mut arrival, &mut self.observer) {
             let watches_packets = self.observer.watches_packets();
             for &node in &arrival.receivers {
@@ -365,7 +369,7 @@ impl<N: Network, O: Observer> World<N, O> {
                     }
                     machine.handle_datagram(time, received);
                 }
-                let arrived = self.observer.watches_frames().then_some(&arrival);
+                let arrived = self.observer.watches_frames().then_some(&*arrival);
                 self.settle_after(node, false, arrived);
                 if self.halted.is_some() {
                     break;
@@ -373,7 +377,7 @@ impl<N: Network, O: Observer> World<N, O> {
             }
             arrival.receivers.clear();
         }
-        self.arrival = arrival;
+        self.arrival = Some(arrival);
         // Machines that waited for a port decide now what to send.
         while self.halted.is_none()
             && let Some(node) = self.network.next_ready()
@@ -434,7 +438,7 @@ impl<N: Network, O: Observer> World<N, O> {
         let machine = node.machine.as_mut();
         debug_assert_eq!(node.sends, machine.as_sender().is_some(), "it was otherwise before: {machine:?}");
         let wanted = match &mut node.application {
-            Some(application) if host.network.calls_take_time() => {
+            Some(application) if self.calls_take_time => {
                 self.senders_moved |= node.sends;
                 // The machine goes first; a call begins when the host has nothing else to do.
                 let timeout = loop {
