@@ -86,16 +86,16 @@ pub fn flat_random(nodes: usize, side: f64, model: EdgeModel, rng: &mut Rng) -> 
         let places: Vec<[f64; 2]> = (0..nodes).map(|_| [rng.unit() * side, rng.unit() * side]).collect();
         for b in 1..nodes {
             for a in 0..b {
-                let distance = libm::hypot(places[a][0] - places[b][0], places[a][1] - places[b][1]);
+                let distance = || libm::hypot(places[a][0] - places[b][0], places[a][1] - places[b][1]);
                 let probability = match model {
                     EdgeModel::Pure(p) => p,
                     EdgeModel::Waxman { alpha, beta } => {
-                        alpha * libm::exp(-distance / (beta * side * std::f64::consts::SQRT_2))
+                        alpha * libm::exp(-distance() / (beta * side * std::f64::consts::SQRT_2))
                     }
                 };
                 if rng.chance(probability.clamp(0.0, 1.0)) {
                     let ends = [NodeId(a as u32), NodeId(b as u32)];
-                    topology.add_link(Link::new(ends, millis(distance)));
+                    topology.add_link(Link::new(ends, millis(distance())));
                 }
             }
         }
