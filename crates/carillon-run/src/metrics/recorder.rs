@@ -108,10 +108,7 @@ impl Observer for Recorder {
                     collisions: 0.0,
                 });
             }
-            Event::FrameSent { bytes } => {
-                self.totals.frame_bytes += u64::from(bytes);
-                self.totals.frames += 1;
-            }
+            Event::FrameSent { bytes } => self.frame_sent(bytes),
             Event::MemberLost { .. } => self.totals.members_lost += 1,
             Event::TimerFired { timer: "wtimer" } => self.totals.waits[0] += 1,
             Event::TimerFired { timer: "ctimeout" } => self.totals.waits[1] += 1,
@@ -121,10 +118,12 @@ impl Observer for Recorder {
     }
 
     fn frame_event(&mut self, time: Time, node: NodeId, event: &Event, frame: &Frame<'_>) {
-        if let (Event::FrameSent { .. }, Some(passage)) = (event, frame.passage) {
-            self.totals.traffic.frame(node, passage.starts.since(time));
+        let Event::FrameSent { bytes } = *event else { return self.event(time, node, event) };
+        // Each hop of a packet has one, so that it takes a shorter way.
+        if let Some(passage) = frame.passage {
+            self.totals.traffic.frame(time, node, passage);
         }
-        self.event(time, node, event);
+        self.frame_sent(bytes);
     }
 
     fn watches_held(&self) -> bool {
@@ -175,6 +174,11 @@ impl Recorder {
 
     fn progress(&mut self, source: NodeId, message: MessageId) -> Option<&mut Progress> {
         self.messages.get_mut(source.index())?.get_mut(message.0 as usize)
+    }
+
+    fn frame_sent(&mut self, bytes: u32) {
+        self.totals.frame_bytes += u64::from(bytes);
+        self.totals.frames += 1;
     }
 
     fn on_repair(&mut self, source: NodeId, message: MessageId) {

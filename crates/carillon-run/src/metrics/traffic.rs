@@ -1,8 +1,6 @@
 //! Transmissions by node and time: rates, repairs and feedback of trees with helpers.
 
-use std::time::Duration;
-
-use carillon_core::{Dest, Event, NodeId, Time, Value};
+use carillon_core::{Dest, Event, NodeId, Passage, Time, Value};
 
 use crate::run::competitor;
 use crate::scenario::Scenario;
@@ -74,9 +72,11 @@ impl Traffic {
         }
     }
 
-    /// Records that a frame leaves the interface of a node `waited` after the node sent it.
-    pub(super) fn frame(&mut self, node: NodeId, waited: Duration) {
+    /// Records the passage of a frame that a node sent at `time`.
+    #[inline]
+    pub(super) fn frame(&mut self, time: Time, node: NodeId, passage: Passage) {
         if node == self.source {
+            let waited = passage.starts.since(time);
             self.waits = (self.waits.0 + waited.as_secs_f64(), self.waits.1 + 1);
         }
     }
