@@ -444,7 +444,9 @@ mod tests {
         /// Sends a request for the missing symbols.
         fn ask(&self, index: usize, names: bool, block: &mut RepairBlock) -> u64 {
             let Some(lacks) = self.block.lacks().filter(|&lacks| lacks > 0) else { return 0 };
-            let missing: Vec<u16> = self.block.missing().collect();
+            let missing: Vec<u16> = (0..self.block.length().unwrap_or_default())
+                .filter(|&index| !self.block.has(index))
+                .collect();
             let missing = names.then_some(&missing[..]);
             let (count, plain) = (self.block.seen(), self.block.is_plain());
             block.on_request(Request { index, count, lacks, plain, missing, most: u64::MAX })

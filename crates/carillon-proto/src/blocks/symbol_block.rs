@@ -14,6 +14,8 @@ pub struct SymbolBlock {
     length: Option<u16>,
     /// Messages present, by index; without their payloads if the block is `plain`.
     messages: Vec<Option<Bytes>>,
+    /// Bit set of the messages present. Each list of missing messages reads it, which is a small part of `messages`.
+    present: Vec<u64>,
     /// Number of messages present.
     there: u16,
     /// Coded symbols by number.
@@ -86,7 +88,7 @@ impl SymbolBlock {
     pub fn has(&self, index: u16) -> bool {
         // A complete block has freed its messages.
         self.is_whole() && self.may_have(index)
-            || self.messages.get(usize::from(index)).is_some_and(Option::is_some)
+            || self.present.get(usize::from(index) / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
     }
 
     /// Returns true if a coded symbol is present.
@@ -107,10 +109,12 @@ impl SymbolBlock {
         let at = usize::from(index);
         if self.messages.len() <= at {
             self.messages.resize(at + 1, None);
+            self.present.resize(at / 64 + 1, 0);
         }
         // Record only the presence if there is no memory for payloads.
         let message = if self.plain { Bytes::new() } else { message };
         self.messages[at] = Some(message);
+        self.present[at / 64] |= 1 << (at % 64);
         self.there += 1;
         self.settle();
     }
@@ -178,9 +182,14 @@ impl SymbolBlock {
         self.length == Some(self.there)
     }
 
-    /// Indices of missing messages, if the length is known.
-    pub fn missing(&self) -> impl Iterator<Item = u16> + '_ {
-        (0..self.length.unwrap_or_default()).filter(|&index| !self.has(index))
+    /// Bit set of the missing messages in words of 64, if the length is known.
+    pub fn missing(&self) -> impl Iterator<Item = u64> + '_ {
+        // A complete block has freed the set.
+        let length = if self.is_whole() { 0 } else { usize::from(self.length.unwrap_or_default()) };
+        (0..length.div_ceil(64)).map(move |at| {
+            let of_block = u64::MAX >> (64 - (length - at * 64).min(64));
+            !self.present.get(at).copied().unwrap_or(0) & of_block
+        })
     }
 
     /// Rebuilds the missing messages if enough symbols are present, which completes the block. If they do not decode,
@@ -209,6 +218,7 @@ impl SymbolBlock {
         // Nothing is left to decode. The caller keeps the messages until they are delivered.
         if self.is_whole() {
             self.messages = Vec::new();
+            self.present = Vec::new();
             self.coded = BTreeMap::new();
         }
     }
@@ -265,7 +275,11 @@ mod tests {
                 assert_eq!(block.lacks(), block.length().map(|length| length.saturating_sub(have)));
                 let missing: Vec<_> = (0..length).filter(|index| !there.contains(index)).collect();
                 if block.length().is_some() {
-                    assert!(block.missing().eq(missing.iter().copied()));
+                    let words = block.missing().collect::<Vec<u64>>();
+                    let is_missing = |index: &u16| {
+                        words.get(usize::from(*index) / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+                    };
+                    assert!((0..u16::MAX).filter(is_missing).eq(missing.iter().copied()));
                 }
                 let restored = block.restore(&code);
                 if block.length().is_some() && have >= length && !missing.is_empty() {

@@ -460,23 +460,22 @@ fn report_lost(context: &mut Context, messages: std::ops::Range<u64>) {
     messages.for_each(|number| context.events.loss_final(context.sender, MessageId(number)));
 }
 
-/// Writes the bitmap of the missing messages of a block, or nothing if the bitmap is too long.
+/// Writes the bitmap of the missing messages of a block up to the last of them, or nothing if the bitmap is too long.
 fn push_missing(block: &SymbolBlock, map: &mut Vec<u8>) {
-    // Index and bits of the word in progress.
-    let mut word = (0, 0);
-    for index in block.missing() {
-        let at = usize::from(index) / 64;
-        if at >= MAX_WORDS {
+    // Number of bytes up to the last word that is not zero.
+    let mut len = 0;
+    for (at, word) in block.missing().enumerate() {
+        if word != 0 && at >= MAX_WORDS {
             return map.clear();
         }
-        // Words without missing messages are zero.
-        while word.0 < at {
-            Map::push(word.1, map);
-            word = (word.0 + 1, 0);
+        if at < MAX_WORDS {
+            Map::push(word, map);
         }
-        word.1 |= 1 << (index % 64);
+        if word != 0 {
+            len = map.len();
+        }
     }
-    Map::push(word.1, map);
+    map.truncate(len);
 }
 
 impl Part for CarillonReceiver {
