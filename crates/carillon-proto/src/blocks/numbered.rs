@@ -95,6 +95,11 @@ impl<T> Numbered<T> {
         self.start + self.items.len() as u64
     }
 
+    /// Number of the first item for which `is_before` is false, where it is true for all items before that one.
+    pub fn partition_point(&self, is_before: impl FnMut(&T) -> bool) -> u64 {
+        self.start + self.items.partition_point(is_before) as u64
+    }
+
     /// Number of items.
     pub fn len(&self) -> usize {
         self.items.len()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use carillon_core::{NodeId, Time};
 use carillon_wire::xtp::Common;
 
-use crate::blocks::{MemberSet, Members, RoundTrip};
+use crate::blocks::{MemberSet, Members, Minimum, RoundTrip};
 
 /// Contexts of the receivers of an association.
 #[derive(Debug)]
@@ -14,10 +14,36 @@ pub(super) struct ReceiverContexts {
     contexts: Vec<ReceiverContext>,
     /// Receivers that the sender does not wait for: abandoned, or not demanded.
     inactive: MemberSet,
+    /// Minima over the active receivers, which each status needs.
+    minima: Minima,
     /// Number of receivers, from the first on, that must receive everything.
     demanded: usize,
     /// Status requests that some receiver has not answered, oldest first.
     requests: std::collections::VecDeque<StatusRequest>,
+}
+
+/// Minima over the active receivers.
+#[derive(Debug, Default)]
+struct Minima {
+    rseq: Minimum,
+    alloc: Minimum,
+    echo: Minimum,
+}
+
+impl Minima {
+    /// Adds a receiver.
+    fn insert(&mut self, context: &ReceiverContext) {
+        self.rseq.insert(context.rseq);
+        self.alloc.insert(context.alloc);
+        self.echo.insert(context.echo.into());
+    }
+
+    /// Removes a receiver.
+    fn remove(&mut self, context: &ReceiverContext) {
+        self.rseq.remove(context.rseq);
+        self.alloc.remove(context.alloc);
+        self.echo.remove(context.echo.into());
+    }
 }
 
 /// Auxiliary context of one receiver.
@@ -51,7 +77,9 @@ impl ReceiverContexts {
         for index in demanded.min(members.len())..members.len() {
             inactive.insert(index);
         }
-        ReceiverContexts { members, contexts, inactive, demanded, requests: Default::default() }
+        let mut minima = Minima::default();
+        contexts.iter().take(demanded).for_each(|context| minima.insert(context));
+        ReceiverContexts { members, contexts, inactive, minima, demanded, requests: Default::default() }
     }
 
     /// Index of a member, whether active or not.
@@ -66,7 +94,9 @@ impl ReceiverContexts {
 
     /// Admits a joining or returning receiver, which gets everything from byte `from` on.
     pub fn admit(&mut self, index: usize, key: u64, from: u64, room: u64, sync: u32, now: Time) {
-        self.inactive.remove(index);
+        if !self.inactive.remove(index) {
+            self.minima.remove(&self.contexts[index]);
+        }
         let alloc = from.saturating_add(room);
         self.contexts[index] = ReceiverContext {
             key: Some(key),
@@ -77,6 +107,7 @@ impl ReceiverContexts {
             last_received: now,
             ..ReceiverContext::default()
         };
+        self.minima.insert(&self.contexts[index]);
     }
 
     /// Index of an active member.
@@ -105,7 +136,11 @@ impl ReceiverContexts {
 
     /// Stops waiting for a receiver. Returns true if the sender waited for it.
     pub fn remove(&mut self, index: usize) -> bool {
-        self.inactive.insert(index)
+        let was_active = self.inactive.insert(index);
+        if was_active {
+            self.minima.remove(&self.contexts[index]);
+        }
+        was_active
     }
 
     /// Returns true if every active receiver has answered FIRST.
@@ -115,12 +150,12 @@ impl ReceiverContexts {
 
     /// First byte that an active receiver is missing; `None` without active receivers.
     pub fn rseq(&self) -> Option<u64> {
-        self.active().map(|(_, context)| context.rseq).min()
+        self.minima.rseq.get()
     }
 
     /// First byte that an active receiver has no room for.
     pub fn alloc(&self) -> Option<u64> {
-        self.active().map(|(_, context)| context.alloc).min()
+        self.minima.alloc.get()
     }
 
     /// Records a status request. Beyond the limit, drops the second oldest.
@@ -139,8 +174,9 @@ impl ReceiverContexts {
 
     /// Drops requests that every active receiver has answered.
     pub fn prune_requests(&mut self) {
-        let echo = self.active().map(|(_, context)| context.echo).min();
-        while self.requests.front().is_some_and(|request| echo.is_none_or(|echo| echo >= request.sync)) {
+        let echo = self.minima.echo.get();
+        while self.requests.front().is_some_and(|request| echo.is_none_or(|echo| echo >= request.sync.into()))
+        {
             self.requests.pop_front();
         }
     }
@@ -161,8 +197,9 @@ impl ReceiverContexts {
     }
 
     /// Handles a status. `oldest` measures the RTT from the first unanswered request (the thesis's rule) instead of
-    /// the answered one. Returns true if `rseq` moves back in answer to a newer request.
+    /// the answered one. Returns true if `rseq` moves back in answer to a newer request. The receiver is active.
     pub fn on_status(&mut self, now: Time, index: usize, status: Common, oldest: bool) -> bool {
+        debug_assert!(!self.inactive.contains(index));
         let context = &mut self.contexts[index];
         let answered = |request: &&StatusRequest| request.sync > context.echo && request.sync <= status.echo;
         let request = match oldest {
@@ -175,6 +212,7 @@ impl ReceiverContexts {
             }
             context.rtt.on_sample(now.since(request.at).min(MAX_ROUND_TRIP));
         }
+        let (rseq, alloc, echo) = (context.rseq, context.alloc, context.echo);
         let moves_back = status.rseq < context.rseq && status.echo > context.rseq_sync;
         if status.rseq > context.rseq || moves_back {
             (context.rseq, context.rseq_sync) = (status.rseq, status.echo);
@@ -182,6 +220,9 @@ impl ReceiverContexts {
         context.alloc = context.alloc.max(status.alloc);
         context.echo = context.echo.max(status.echo);
         context.last_received = now;
+        self.minima.rseq.change(rseq, context.rseq);
+        self.minima.alloc.change(alloc, context.alloc);
+        self.minima.echo.change(echo.into(), context.echo.into());
         moves_back
     }
 

@@ -170,7 +170,7 @@ impl XtpReceiver {
             Body::Ecntl(_, spans) => spans.iter().collect(),
             _ => Vec::new(),
         };
-        let own = self.stream.spans();
+        let own: Vec<(u64, u64)> = self.stream.spans().collect();
         let next = self.stream.next();
         let has =
             |&(left, right): &(u64, u64)| right <= next || own.iter().any(|&(l, r)| l <= left && right <= r);

@@ -452,8 +452,7 @@ impl Part for XtpReceiver {
         let mut spans = Vec::new();
         let mut room = Vec::new();
         if self.settings.errors == ErrorControl::Selective {
-            spans = self.stream.spans();
-            spans.truncate(MAX_SPANS);
+            spans.extend(self.stream.spans().take(MAX_SPANS));
         }
         let body = match answer {
             Answer::Handover => {
