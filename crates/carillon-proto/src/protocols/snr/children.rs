@@ -200,6 +200,11 @@ impl Children {
         self.known.values().map(|child| child.report.done).min()
     }
 
+    /// Same as [`Children::done`], after each status. A scan of few children costs less than keeping their minimum.
+    pub fn done_after_status(&mut self) -> Option<u64> {
+        if self.known.len() <= MAX_SCANNED_CHILDREN { self.done() } else { self.min_done() }
+    }
+
     /// Same as [`Children::done`], without a scan of all children.
     pub fn min_done(&mut self) -> Option<u64> {
         self.minima.refresh(&self.known);
@@ -286,5 +291,7 @@ impl SeqLog {
     }
 }
 
+/// Maximum number of children of which the minimum is found by a scan.
+const MAX_SCANNED_CHILDREN: usize = 32;
 /// Maximum number of logged packets: no more than a window is in flight.
 const MAX_LOGGED_PACKETS: usize = 16_384;

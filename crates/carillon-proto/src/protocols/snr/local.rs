@@ -103,12 +103,15 @@ impl Local {
 
     /// Forgets blocks before `before`, which all endpoints have.
     pub fn release(&mut self, before: u64) {
-        if self.passed.first_key_value().is_some_and(|(&first, _)| first < before) {
-            self.passed = self.passed.split_off(&before);
-        }
-        if self.ordered.first_key_value().is_some_and(|(&first, _)| first < before) {
-            self.ordered = self.ordered.split_off(&before);
-        }
+        remove_before(&mut self.passed, before);
+        remove_before(&mut self.ordered, before);
+    }
+}
+
+/// Removes the entries of blocks before `before`, usually none or one. Splitting the map would count all others.
+fn remove_before<T>(entries: &mut BTreeMap<u64, T>, before: u64) {
+    while let Some(entry) = entries.first_entry().filter(|entry| *entry.key() < before) {
+        entry.remove();
     }
 }
 

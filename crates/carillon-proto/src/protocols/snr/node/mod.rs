@@ -328,7 +328,7 @@ impl StatusNode {
             return false;
         }
         let before = endpoint.kept().start;
-        let done = self.children.done().unwrap_or(u64::MAX);
+        let done = self.children.done_after_status().unwrap_or(u64::MAX);
         endpoint.release(done);
         endpoint.kept().start > before
     }
