@@ -157,11 +157,14 @@ class Listener:
         self.close()
 
 
-def connect(group: str = DEFAULT_GROUP, **options: Any) -> Sender:
+def connect(group: str = DEFAULT_GROUP, *, history: str | None = None, **options: Any) -> Sender:
     """Open a session as its sender and wait until the receivers have joined.
 
     Args:
         group: Multicast group and port.
+        history: Admits receivers that join late or are started again. They continue with the oldest message that
+            the sender keeps: the latest ones of a size or a time, such as `"64 MiB"` or `"30 s"`, or none with
+            `"0"`. Without it they are not served.
         options: `expect`, `receivers`, `join_timeout`, `timeout`, `protocol`, `set`, `rate`, `hops`, `interface`,
             `name`, `key`, `drop` and `seed`, as for `carillon.send`.
 
@@ -180,12 +183,12 @@ def connect(group: str = DEFAULT_GROUP, **options: Any) -> Sender:
     >>> heard
     [b'one', b'two']
     """
-    return Sender(_connect(group, options).wait())
+    return Sender(_connect(group, history, options).wait())
 
 
-async def connect_async(group: str = DEFAULT_GROUP, **options: Any) -> Sender:
+async def connect_async(group: str = DEFAULT_GROUP, *, history: str | None = None, **options: Any) -> Sender:
     """Open a session as `connect` does, from a task."""
-    return Sender(await result_of(_connect(group, options)))
+    return Sender(await result_of(_connect(group, history, options)))
 
 
 def listen(
@@ -211,7 +214,8 @@ def listen(
     return Listener(_carillon.listen(group, network, timeout), sessions)
 
 
-def _connect(group: str, options: dict[str, Any]) -> _carillon.Task:
+def _connect(group: str, history: str | None, options: dict[str, Any]) -> _carillon.Task:
     network, session = network_options(options), session_options(options)
+    own = {"history": None if history is None else str(history)}
     refuse_others(options)
-    return _carillon.connect(group, network, session)
+    return _carillon.connect(group, network, session, own)

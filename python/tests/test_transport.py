@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,44 @@ def test_a_failed_block_leaves_the_session(here: dict[str, Any]) -> None:
     assert errors
     assert sender.report is not None
     assert not sender.report.is_success
+
+
+def test_a_late_receiver_gets_the_history(here: dict[str, Any]) -> None:
+    """It joins when three messages are sent, and gets the two that the sender keeps, or none without a history."""
+    heard: dict[str, list[bytes]] = {"first": [], "late": []}
+    joined = threading.Event()
+
+    def listen(name: str) -> threading.Thread:
+        def run() -> None:
+            with carillon.listen(**here, name=name, sessions=1) as listener:
+                for message in listener:
+                    heard[name].append(message.data)
+                    joined.set()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    threads = [listen("first")]
+    with carillon.connect(**here, receivers=1, history="2 KiB") as sender:
+        for number in range(3):
+            sender.send(bytes([number]) * 1000)
+        threads.append(listen("late"))
+        for number in range(3, 300):
+            sender.send(bytes([number % 256]) * 1000)
+            time.sleep(0.01)
+            if heard["late"]:
+                break
+    for thread in threads:
+        thread.join(20)
+    assert heard["first"][:3] == [bytes([number]) * 1000 for number in range(3)]
+    assert heard["late"]
+    late = heard["first"].index(heard["late"][0])
+    assert late > 0, "it has not all"
+    assert heard["late"] == heard["first"][late:]
+
+
+@pytest.mark.parametrize("history", ["much", "-1", "5 parsecs"])
+def test_a_wrong_history_is_named(here: dict[str, Any], history: str) -> None:
+    with pytest.raises(ValueError, match="history="):
+        carillon.connect(**here, receivers=1, history=history)

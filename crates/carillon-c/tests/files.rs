@@ -115,11 +115,71 @@ fn a_timeout_is_no_end() {
     assert_eq!(&buffer[..3], b"one");
 }
 
+/// Options by key take effect: receivers name their source, the sender keeps a history, and a late receiver gets it.
+#[test]
+fn source_and_history_are_options() {
+    let Some(group) = loopback_group().map(|group| c(&group.to_string())) else { return };
+    let (to, late) = (group.clone(), group.clone());
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_done = done.clone();
+    let sender = std::thread::spawn(move || {
+        // SAFETY: the strings end with 0, the messages have the lengths given, and the sender is closed once.
+        unsafe {
+            assert_eq!(carillon_set(c"history".as_ptr(), c"1 MiB".as_ptr()), 0);
+            let sender = carillon_connect(to.as_ptr(), c"lo".as_ptr(), c"s".as_ptr(), null(), 1);
+            assert!(!sender.is_null(), "{}", text(carillon_error()));
+            assert_eq!(carillon_send(sender, c"one".as_ptr().cast(), 3), 0);
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+                assert_eq!(carillon_send(sender, c"more".as_ptr().cast(), 4), 0);
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            assert_eq!(carillon_close(sender), 0);
+        }
+    });
+    let first = |group: &CString, name: &std::ffi::CStr, source: &std::ffi::CStr| {
+        let mut buffer = [0; 8];
+        // SAFETY: the strings end with 0 and the buffer has eight bytes. The caller frees the objects once.
+        unsafe {
+            assert_eq!(carillon_set(c"source".as_ptr(), source.as_ptr()), 0);
+            let listener = carillon_listen(group.as_ptr(), c"lo".as_ptr(), name.as_ptr());
+            assert!(!listener.is_null(), "{}", text(carillon_error()));
+            let session = carillon_accept(listener);
+            assert!(!session.is_null(), "{}", text(carillon_error()));
+            assert_eq!(carillon_recv_within(session, buffer.as_mut_ptr(), 8, 20_000), 3);
+            assert_eq!(&buffer[..3], b"one");
+            (listener, session)
+        }
+    };
+    let [one, two] = [(&group, c"r1"), (&late, c"r2")].map(|(group, name)| first(group, name, c"127.0.0.1"));
+    done.store(true, std::sync::atomic::Ordering::Relaxed);
+    for (listener, session) in [one, two] {
+        let mut buffer = [0; 8];
+        // SAFETY: the buffer has eight bytes, and each object is freed once.
+        unsafe {
+            while carillon_recv_within(session, buffer.as_mut_ptr(), 8, 20_000) == 4 {}
+            carillon_session_free(session);
+            carillon_listener_free(listener);
+        }
+    }
+    sender.join().expect("it ends");
+    // SAFETY: the strings end with 0, and no object is made.
+    unsafe {
+        assert_eq!(carillon_set(null(), null()), 0);
+        assert_eq!(carillon_set(c"broadcast".as_ptr(), c"1".as_ptr()), 0);
+        assert!(carillon_listen(group.as_ptr(), c"lo".as_ptr(), null()).is_null());
+        assert!(text(carillon_error()).contains("broadcast"), "{}", text(carillon_error()));
+        assert_eq!(carillon_set(null(), null()), 0);
+    }
+}
+
 #[test]
 fn wrong_options_and_null_are_errors() {
     let wrong = [
         (c"colour", c"red", "colour: \"red\" is not a valid value"),
         (c"rate", c"fast", "rate: \"fast\" is not a valid value"),
+        (c"history", c"much", "history: \"much\" is not a valid value"),
+        (c"source", c"somebody", "source: \"somebody\" is not a valid value"),
+        (c"broadcast", c"always", "broadcast: \"always\" is not a valid value"),
         (c"group", c"239.1.2.3:4567", "is an argument"),
         (c"key_file", c"/nonexistent", "/nonexistent"),
     ];

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::options::{NetworkOptions, SessionOptions, address, rate, seconds};
+use super::options::{MessageOptions, NetworkOptions, SessionOptions, address, history, rate, seconds};
 use super::reports;
 use super::task::Task;
 use crate::error::transport_error;
@@ -102,7 +102,12 @@ pub struct Outbound(Slot<socket::Outbound>);
 
 /// Opens a session as its sender. The result is an [`Outbound`], once the receivers have joined.
 #[pyfunction]
-pub fn connect(group: &str, network: NetworkOptions, session: SessionOptions) -> PyResult<Task> {
+pub fn connect(
+    group: &str,
+    network: NetworkOptions,
+    session: SessionOptions,
+    own: MessageOptions,
+) -> PyResult<Task> {
     let mut socket = network.apply(bind(address(group)?))?;
     if let Some(protocol) = session.protocol {
         socket = socket.protocol(protocol);
@@ -126,6 +131,9 @@ pub fn connect(group: &str, network: NetworkOptions, session: SessionOptions) ->
     }
     if let Some(hops) = session.hops {
         socket = socket.hops(hops);
+    }
+    if let Some(text) = own.history {
+        socket = socket.history(history(&text)?);
     }
     Ok(Task::new(socket.connect_async(), |py, outbound| {
         let outbound = outbound.map_err(transport_error)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use carillon_core::{BitRate, Probability};
-use carillon_transfer::{End, Key, SigningKey, VerifyingKey};
+use carillon_transfer::{End, History, Key, SigningKey, VerifyingKey};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -62,6 +62,13 @@ pub struct SessionOptions {
     pub hops: Option<u8>,
 }
 
+/// Options of a sender of messages.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct MessageOptions {
+    pub history: Option<String>,
+}
+
 /// Options of a sender of files.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -96,6 +103,11 @@ pub fn seconds(name: &str, seconds: f64) -> PyResult<Duration> {
 /// Rate from text such as "10 Mbit/s".
 pub fn rate(text: &str) -> PyResult<BitRate> {
     text.parse().map_err(|error| bad(format!("rate={text:?}: {error}")))
+}
+
+/// History from text such as "64 MiB" or "30 s".
+pub fn history(text: &str) -> PyResult<History> {
+    text.parse().map_err(|error| bad(format!("history={text:?}: {error}")))
 }
 
 /// Signing key of a file.
