@@ -25,6 +25,17 @@ pub(crate) fn enlarge(socket: &Socket, bytes: usize) -> Result<usize, OpenError>
     Ok(first)
 }
 
+/// Lets several sockets of this host receive what comes to the same group and port.
+///
+/// SO_REUSEADDR does that alone on Linux. With SO_REUSEPORT, Linux 6.18 passes a multicast for one socket to any socket
+/// with this option and address, even if that joined the group on another interface.
+pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
+    socket.set_reuse_address(true)?;
+    #[cfg(not(target_os = "linux"))]
+    socket.set_reuse_port(true)?;
+    Ok(())
+}
+
 /// Sets the hop limit of the following multicasts.
 pub(crate) fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Result<()> {
     match group {

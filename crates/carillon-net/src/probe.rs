@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use socket2::Socket;
 
-use crate::options::{enlarge, set_hops};
+use crate::options::{enlarge, set_hops, share_port};
 use crate::sockets::{max_datagram, new_socket, open_multicast, open_unicast};
 use crate::sources::{Membership, effective_sources};
 use crate::{Choice, Fallback, Interface, OpenError};
@@ -216,8 +216,7 @@ fn address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {
 fn hear_port(address: SocketAddr) -> Result<Socket, OpenError> {
     let socket = new_socket(address)?;
     let doing = || OpenError::doing(format!("hear {address}"));
-    socket.set_reuse_address(true).map_err(doing())?;
-    socket.set_reuse_port(true).map_err(doing())?;
+    share_port(&socket).map_err(doing())?;
     socket.bind(&address.into()).map_err(doing())?;
     #[cfg(target_os = "linux")]
     match address {

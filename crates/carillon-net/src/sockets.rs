@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::config::EndpointConfig;
 use crate::copies::{CopyServer, Subscription};
 use crate::interface::is_broadcast;
-use crate::options::set_hops;
+use crate::options::{set_hops, share_port};
 use crate::port::Port;
 use crate::raw::Raw;
 use crate::sources::Membership;
@@ -91,8 +91,7 @@ pub(crate) fn open_multicast(membership: &Membership<'_>) -> Result<Port, OpenEr
     let (group, interface) = (membership.group(), membership.interface());
     let socket = new_socket(group)?;
     let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
-    socket.set_reuse_address(true).map_err(doing("share the port of"))?;
-    socket.set_reuse_port(true).map_err(doing("share the port of"))?;
+    share_port(&socket).map_err(doing("share the port of"))?;
     // Binding to the group instead of the wildcard address excludes unicast to this port.
     socket.bind(&group.into()).map_err(|error| match error.kind() {
         io::ErrorKind::AddrInUse => OpenError::PortTaken { address: group },

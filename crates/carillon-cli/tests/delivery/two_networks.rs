@@ -130,6 +130,31 @@ fn two_networks_have_one_session_of_broadcasts() {
     deliver_on_both("--broadcast");
 }
 
+/// A receiver on both networks answers a sender by the interface on which it hears it. The system may confuse sockets
+/// that share a port, depending on a hash of the addresses: so there are several groups.
+#[test]
+fn answers_leave_by_the_interface_of_the_sender() {
+    let Some(net) = Net::new(1) else { return };
+    net.file("f", 100_000);
+    let [s, r1] = [net.sender(), net.receiver(1)];
+    second_network(&net, &[&s, &r1], &[]);
+    let rule = |interface: u8, network: u8, counter: &str| {
+        format!("oifname eth{interface} ip saddr 10.7{network}.0.0/24 counter name {counter};")
+    };
+    let rules = [rule(0, 7, "right"), rule(1, 8, "right"), rule(0, 8, "wrong"), rule(1, 7, "wrong")].concat();
+    let chain = format!("chain out {{ type filter hook output priority 0; {rules} }};");
+    r1.shell(&format!("nft 'table inet look {{ counter right {{}}; counter wrong {{}}; {chain} }}'"));
+    for group in 1..=6 {
+        let options = format!("--group 239.255.67.{group}:7654 {ETH0_AND_ETH1}");
+        let receiving = r1.carillon(&format!("recv --out {group} {options}")).start();
+        s.carillon(&format!("send f --receivers 1 {options}")).run().expect(0);
+        receiving.end().expect(0);
+    }
+    let counted = |name: &str| r1.shell(&format!("nft list counter inet look {name}"));
+    assert!(!counted("right").contains("packets 0 "), "{}", counted("right"));
+    assert!(counted("wrong").contains("packets 0 "), "{}", counted("wrong"));
+}
+
 /// Packets of PGM name the address of their sender, which has one on each network.
 #[test]
 fn pgm_repairs_on_both_networks() {
@@ -200,7 +225,7 @@ fn interfaces_that_come_back_go_on() {
 
 /// Both interfaces of an end are on one network, so everything comes twice: the file is correct, and both ends say so,
 /// as far as the system passes such multicasts.
-fn deliver_on_one(group: &str, is_heard: bool) {
+fn deliver_on_one(group: &str, is_always_heard: bool) {
     let Some(net) = Net::new(2) else { return };
     net.file("f", 3_000_000);
     let [s, r1, r2] = [net.sender(), net.receiver(1), net.receiver(2)];
@@ -218,7 +243,7 @@ fn deliver_on_one(group: &str, is_heard: bool) {
     assert_copies(&net, &["r1", "r2"]);
     assert_eq!(outcomes(&sent).len(), 2, "{}", sent.out);
     for err in [&sent.err, &received[1].err] {
-        assert_eq!(err.contains("are on the same network"), is_heard, "{err}");
+        assert!(err.contains("are on the same network") || !is_always_heard, "{err}");
     }
     assert!(!received[0].err.contains("are on the same network"), "{}", received[0].err);
 }
@@ -228,7 +253,7 @@ fn two_interfaces_on_one_network_are_reported() {
     deliver_on_one("--group [ff15::4341]:7654", true);
 }
 
-/// Linux passes no multicast if the route to its source leads to another interface.
+/// Linux does not pass each multicast of which the route to the source leads to another interface.
 #[test]
 fn two_interfaces_on_one_ipv4_network_deliver() {
     deliver_on_one("", false);

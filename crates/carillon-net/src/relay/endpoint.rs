@@ -19,7 +19,7 @@ use super::port::{Port, send_packet};
 use super::stats::RelayStats;
 use crate::endpoint::PEERS;
 use crate::failures::passes;
-use crate::options::enlarge;
+use crate::options::{enlarge, share_port};
 use crate::peer_book::{PeerBook, SharedPeers};
 use crate::sources::{Membership, effective_sources};
 use crate::{DriveError, Fallback, Interface, OpenError, SELF};
@@ -304,8 +304,7 @@ impl RelayEndpoint {
 fn open_socket(group: SocketAddrV4, ports: &[Port], sources: &[IpAddr]) -> Result<Socket, OpenError> {
     let doing = || OpenError::doing(format!("listen to {group}"));
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(doing())?;
-    socket.set_reuse_address(true).map_err(doing())?;
-    socket.set_reuse_port(true).map_err(doing())?;
+    share_port(&socket).map_err(doing())?;
     setsockopt(&socket, sockopt::Ipv4PacketInfo, &true).map_err(io::Error::from).map_err(doing())?;
     setsockopt(&socket, sockopt::Ipv4RecvTtl, &true).map_err(io::Error::from).map_err(doing())?;
     // Only the groups joined below are received.
