@@ -168,9 +168,9 @@ fn fanout(network: &Network) -> Result<Vec<u32>, Problem> {
     let leaves = fanout.iter().try_fold(1_u64, |all, &next| all.checked_mul(next.into()));
     if fanout.is_empty()
         || fanout.iter().any(|&next| next == 0 || next > 65_000)
-        || leaves.is_none_or(|leaves| leaves > 4_000_000)
+        || leaves.is_none_or(|leaves| leaves > 16_000_000)
     {
-        let what = "says the children on each level, such as \"10 x 100\": 1 to 65000 each, 4 million leaves at most";
+        let what = "says the children on each level, such as \"10 x 100\": 1 to 65000 each, 16 million leaves at most";
         return Err(("network.fanout", what.into()));
     }
     Ok(fanout)
