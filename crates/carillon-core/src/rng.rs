@@ -187,6 +187,19 @@ const DRAWS_AT_ONCE: usize = 32;
 mod tests {
     use super::*;
 
+    /// Calls may draw different numbers of values.
+    #[test]
+    fn seldom_draws_are_those_of_the_stream() {
+        let seeds = Seeds::new(1);
+        let (mut stream, mut draws) = (seeds.stream("x"), seeds.draws("x"));
+        for count in [1, 3, 0, 40, 1, 200, 2] {
+            let expected: Vec<u64> = (0..count).map(|_| stream.bits()).collect();
+            let drawn = draws.with(|rng| (0..count).map(|_| rng.bits()).collect::<Vec<u64>>());
+            assert_eq!(drawn, expected);
+        }
+        assert_eq!(draws.with(|rng| rng.below(10)), stream.below(10));
+    }
+
     #[test]
     fn draws_of_a_slice_equal_single_draws() {
         let seeds = Seeds::new(1);

@@ -14,9 +14,9 @@ use crate::copies::is_frame;
 use crate::endpoint::{Copying, Endpoint};
 use crate::failures::passes;
 use crate::gather::Gather;
-use crate::inbox::{Datagram, Opener};
-use crate::numbers::{BranchId, FIRST};
-use crate::numbers::{GROUP, SELF};
+use crate::inbox::{Datagram, Inbox, Opener};
+use crate::numbers::{BranchId, FIRST, GROUP, SELF};
+use crate::port::Port;
 use crate::seal::is_sealed;
 use crate::wait::{Deadline, is_readable, wait, wait_for};
 use crate::{DriveError, Stats};
@@ -287,14 +287,8 @@ where
             Inlet::Unicast | Inlet::Raw => Some(&*unicast),
         };
         let Some(port) = port else { return Ok(()) };
-        match inbox.fill(&port.socket, &port.state, inlet != Inlet::Unicast) {
-            Ok(()) => stats.receive_calls += 1,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if passes(&error) => {
-                stats.receive_errors += 1;
-                return Ok(());
-            }
-            Err(source) => return Err(DriveError::Receive { address: port.address, source }),
+        if !read(port, inlet != Inlet::Unicast, inbox, stats)? {
+            return Ok(());
         }
         // The batch may contain datagrams that arrived while this process did not run: their time is that of reading.
         let now = self.now();
@@ -517,12 +511,12 @@ where
             let further = self.endpoint.further_fds();
             let first = [Some(unicast), Some(rung), multicast.as_ref().map(|group| reading(group.fd()))];
             let first = first.map(|fd| fd.unwrap_or(rung));
-            let all = first.into_iter().chain(further.iter().map(|(.., fd, interest)| (*fd, *interest)));
+            let all = first.into_iter().chain(further.iter().map(|&(.., fd)| reading(fd)));
             let mut fds: Vec<PollFd<'_>> = all.map(|(fd, interest)| PollFd::new(fd, interest)).collect();
             wait_for(&mut fds, deadline).map_err(DriveError::Wait)?;
             let ready: Vec<bool> = fds.iter().map(is_readable).collect();
             let readable = further.iter().zip(&ready[first.len()..]).filter(|(_, is_ready)| **is_ready);
-            self.further = readable.map(|((id, inlet, ..), _)| (*id, *inlet)).collect();
+            self.further = readable.map(|(&(id, inlet, _), _)| (id, inlet)).collect();
             let [unicast, rung, group] = [ready[0], ready[1], ready[2] && multicast.is_some()];
             self.endpoint.wakeups.answer(rung);
             self.endpoint.stats.waited += begun.elapsed();
@@ -554,6 +548,22 @@ where
 
 const TO_SELF: Dest = Dest::Node(SELF);
 const TO_GROUP: Dest = Dest::group(GROUP);
+
+/// Reads one batch from a socket. Returns false if there is none.
+fn read(port: &Port, is_group: bool, inbox: &mut Inbox, stats: &mut Stats) -> Result<bool, DriveError> {
+    match inbox.fill(&port.socket, &port.state, is_group) {
+        Ok(()) => {
+            stats.receive_calls += 1;
+            Ok(true)
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+        Err(error) if passes(&error) => {
+            stats.receive_errors += 1;
+            Ok(false)
+        }
+        Err(source) => Err(DriveError::Receive { address: port.address, source }),
+    }
+}
 
 /// Maximum bytes sent per turn: less than a millisecond's worth on loopback.
 const TURN_BYTES: usize = 1 << 20;

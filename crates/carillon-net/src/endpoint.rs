@@ -241,8 +241,8 @@ impl Endpoint {
     }
 
     /// Addresses of this endpoint, its peers and its group, for the machine of a node that calls itself `own`. An
-    /// endpoint with several interfaces has no address for it. An
-    /// unknown host counts as a relay, which receives on the group's port.
+    /// endpoint with several interfaces has no address for it. An unknown host counts as a relay, which receives on the
+    /// group's port.
     pub fn addresses(&self, own: NodeId) -> Addresses {
         Addresses::new(PeerBook {
             peers: self.peers.clone(),

@@ -45,6 +45,7 @@ pub enum Reopened {
 impl Endpoint {
     /// Compares interface and address with those that a new endpoint of this group would get. Fails with the reason
     /// if there are none. Loopback is chosen only by name.
+    ///
     /// An endpoint with several interfaces is right as long as one is usable; its driver follows their changes.
     pub fn standing(&self, group: SocketAddr) -> Result<Standing, OpenError> {
         if self.has_live_interface() {

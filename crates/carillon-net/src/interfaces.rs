@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use crate::Interface;
 use crate::branch::{InterfaceChange, Sockets};
 use crate::endpoint::Endpoint;
-use crate::numbers::BranchId;
+use crate::numbers::{BranchId, FIRST};
 
 impl Endpoint {
     /// The interfaces in use, the first one first.
@@ -30,7 +30,7 @@ impl Endpoint {
     /// Returns true for an address of this endpoint. If it is not that of this interface, then both are on the same
     /// network.
     pub(crate) fn is_own(&mut self, id: BranchId, source: SocketAddr) -> bool {
-        let first = (0, self.unicast.address);
+        let first = (FIRST, self.unicast.address);
         let further = self.branches.all().map(|(id, sockets)| (id, sockets.unicast.address));
         let Some((other, _)) = std::iter::once(first).chain(further).find(|(_, own)| *own == source) else {
             return false;
@@ -72,7 +72,7 @@ impl Endpoint {
         match self.interface.absence() {
             Some(absence) if !self.branches.first_is_down => {
                 self.branches.first_is_down = true;
-                self.note_lost(0, absence);
+                self.note_lost(FIRST, absence);
             }
             None if self.branches.first_is_down => self.use_first_again(),
             Some(_) if self.interface.is_gone() => self.use_first_again(),
@@ -85,7 +85,7 @@ impl Endpoint {
         let before = self.unicast.address;
         if self.reopen(self.config.group).is_ok() && self.interface.absence().is_none() {
             self.branches.first_is_down = false;
-            self.branches.moved |= self.unicast.address != before && self.peers.has_kept_on(0);
+            self.branches.moved |= self.unicast.address != before && self.peers.has_kept_on(FIRST);
             self.branches.note(InterfaceChange::Back { interface: self.interface.to_string() });
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::{NodeId, Time};
 
-use crate::numbers::BranchId;
+use crate::numbers::{BranchId, FIRST};
 
 /// Peer addresses by number and back, at most `capacity`.
 ///
@@ -116,10 +116,9 @@ impl Peers {
         let branch = &mut self.slots[slot as usize].branch;
         match *branch {
             Some((current, heard)) if current != by && now.since(heard) < BRANCH_SILENCE => {
-                if is_multicast {
-                    Err(current)
-                } else {
-                    Ok(())
+                match is_multicast {
+                    true => Err(current),
+                    false => Ok(()),
                 }
             }
             _ => {
@@ -132,13 +131,13 @@ impl Peers {
     /// Interface by which a node is reached; the first one if nothing was received from it.
     pub(crate) fn branch(&self, node: NodeId) -> BranchId {
         let slot = self.by_node.get(&node).map(|&slot| &self.slots[slot as usize]);
-        slot.and_then(|slot| slot.branch).map_or(0, |(branch, _)| branch)
+        slot.and_then(|slot| slot.branch).map_or(FIRST, |(branch, _)| branch)
     }
 
     /// Interface by which a peer at this address is reached; the first one if it is unknown.
     pub(crate) fn branch_to(&self, address: SocketAddr) -> BranchId {
         let slot = self.by_address.get(&plain(address)).map(|&slot| &self.slots[slot as usize]);
-        slot.and_then(|slot| slot.branch).map_or(0, |(branch, _)| branch)
+        slot.and_then(|slot| slot.branch).map_or(FIRST, |(branch, _)| branch)
     }
 
     /// Returns true if a kept peer is reached by this interface.

@@ -67,6 +67,8 @@ pub struct EndpointContext {
     all: String,
     choice: Choice,
     own: SocketAddr,
+    /// True if the endpoint has several interfaces, each with an address of its own.
+    has_several: bool,
     /// True if the endpoint has a key.
     sealed: bool,
     /// Sources of the multicasts that are received; empty for all hosts.
@@ -84,6 +86,7 @@ impl EndpointContext {
         let sealed = endpoint.seal_bytes() > 0;
         EndpointContext {
             sealed,
+            has_several: endpoint.interfaces().nth(1).is_some(),
             all: endpoint.interfaces().map(ToString::to_string).collect::<Vec<_>>().join(", "),
             sources: endpoint.sources().to_vec(),
             asks: endpoint.subscription().is_some(),
@@ -102,6 +105,7 @@ impl EndpointContext {
             all: interface.to_string(),
             choice,
             own,
+            has_several: false,
             sealed: false,
             sources: Vec::new(),
             asks: false,
@@ -113,6 +117,11 @@ impl EndpointContext {
     /// The address in use, unless there is a key, with which a bare datagram would count as a forged one.
     pub fn open_address(&self) -> Option<SocketAddr> {
         (!self.sealed).then_some(self.own)
+    }
+
+    /// This end in questions about firewalls: its address, if it has one interface.
+    fn here(&self) -> String {
+        if self.has_several { "this machine".to_owned() } else { self.own.to_string() }
     }
 
     /// Returns true if broadcasts take the place of a group.
@@ -315,7 +324,7 @@ impl EndpointContext {
             None => format!(
                 "{who} invites this machine, but does not answer. Do firewalls pass UDP between {} and it, and does it have a \
                  route to this machine? Run `carillon doctor` on both",
-                self.own
+                self.here()
             ),
         }
     }
@@ -362,7 +371,7 @@ impl EndpointContext {
             ),
             false => format!(
                 "{who} joined, but received no data. Is it still running? Do firewalls pass UDP from {} to it?",
-                self.own
+                self.here()
             ),
         }
     }

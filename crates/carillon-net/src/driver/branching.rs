@@ -7,18 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{Application, Dest, Machine, Observer, Time};
 use nix::errno::Errno;
-use nix::poll::PollFlags;
 
 use super::outlet::{Outlet, send_on};
-use super::{Driver, Inlet};
+use super::{Driver, Inlet, read};
 use crate::DriveError;
 use crate::endpoint::Endpoint;
-use crate::failures::passes;
 use crate::inbox::Opener;
-use crate::numbers::BranchId;
-use crate::numbers::SELF;
+use crate::numbers::{BranchId, SELF};
 use crate::outbox::{Route, Run};
-use crate::port::Port;
 use crate::seal::Kind;
 
 impl<M, A, O> Driver<M, A, O>
@@ -43,14 +39,8 @@ where
             _ => Some(&sockets.unicast),
         };
         let Some(port) = port else { return Ok(()) };
-        match inbox.fill(&port.socket, &port.state, inlet == Inlet::Group) {
-            Ok(()) => stats.receive_calls += 1,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) if passes(&error) => {
-                stats.receive_errors += 1;
-                return Ok(());
-            }
-            Err(source) => return Err(DriveError::Receive { address: port.address, source }),
+        if !read(port, inlet == Inlet::Group, inbox, stats)? {
+            return Ok(());
         }
         let now = self.now();
         loop {
@@ -71,20 +61,13 @@ where
 
 impl Endpoint {
     /// Sockets of the further interfaces, to wait for.
-    pub(super) fn further_fds(&self) -> Vec<(BranchId, Inlet, BorrowedFd<'_>, PollFlags)> {
-        let ports = |(id, sockets): (BranchId, &'_ crate::branch::Sockets)| {
-            let unicast = (id, Inlet::Unicast);
-            let group = (id, Inlet::Group);
-            [(unicast, true), (group, sockets.multicast.is_some())].map(|(key, there)| there.then_some(key))
-        };
-        let keys: Vec<(BranchId, Inlet)> = self.branches.all().flat_map(ports).flatten().collect();
-        let port = |id: BranchId, inlet: Inlet| -> Option<&Port> {
-            let (_, sockets) = self.branches.all().find(|(other, _)| *other == id)?;
-            if inlet == Inlet::Group { sockets.multicast.as_ref() } else { Some(&sockets.unicast) }
-        };
-        keys.into_iter()
-            .filter_map(|(id, inlet)| Some((id, inlet, port(id, inlet)?.fd(), PollFlags::POLLIN)))
-            .collect()
+    pub(super) fn further_fds(&self) -> Vec<(BranchId, Inlet, BorrowedFd<'_>)> {
+        let all = self.branches.all().flat_map(|(id, sockets)| {
+            let unicast = (id, Inlet::Unicast, sockets.unicast.fd());
+            let group = sockets.multicast.as_ref().map(|port| (id, Inlet::Group, port.fd()));
+            std::iter::once(unicast).chain(group)
+        });
+        all.collect()
     }
 }
 
