@@ -28,7 +28,7 @@ typedef struct carillon_report carillon_report;
 int carillon_through(const char *daemon);
 
 /* Sets an option of every endpoint that this thread opens from now on. "key_file" is the path of a key; all other keys and
- * values are those of docs/reference/daemon.md, for example "rate" "16000000" (bits per second), "expect" "web1" (repeated
+ * values are those of docs/reference/options.md, for example "rate" "16000000" (bits per second), "expect" "web1" (repeated
  * for each receiver), "set" "window=64", "timeout" "5000000000" (nanoseconds). NULL as the key forgets all options.
  * Returns 0, or CARILLON_FAILED if there is no such option or its value is wrong. */
 int carillon_set(const char *key, const char *value);

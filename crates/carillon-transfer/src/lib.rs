@@ -142,6 +142,7 @@ mod help;
 mod join;
 mod limits;
 mod network;
+pub mod options;
 mod participant;
 pub mod plain;
 mod publisher;

@@ -10,13 +10,6 @@ use crate::end::End;
 use crate::{Error, ReceiveOptions};
 
 impl End<ToBind> {
-    /// Applies a setting as text: a key and a value of the daemon's OPEN frame (`docs/reference/daemon.md`), for
-    /// programs in other languages. Fails if there is no such key, or if the value is invalid.
-    pub fn option(self, key: &str, value: &str) -> Result<Self, Error> {
-        let invalid = || Error::Option { key: key.to_owned(), value: value.to_owned() };
-        crate::daemon::settings::with(self, key, value).ok_or_else(invalid)
-    }
-
     /// Opens a session as its sender and waits until the receivers have joined.
     pub fn connect(self) -> Result<Outbound, Error> {
         Outbound::begin(self)?.started()

@@ -8,11 +8,12 @@ use carillon_core::{BitRate, Duration};
 use carillon_monitor::Monitor;
 use carillon_session::Gather;
 
-use crate::SendOptions;
 use crate::end::End;
 use crate::files::{Feed, History};
 use crate::join::{JoinOptions, ToJoin};
+use crate::options::{Notation, OPTIONS, OptionError, Scope, Settings};
 use crate::send::{Source, ToSend};
+use crate::{Error, SendOptions};
 
 /// Creates a socket of this group; its role is chosen next. A receiving or joining socket without a name uses the
 /// host name with the process number.
@@ -54,6 +55,46 @@ impl ToBind {
 }
 
 impl End<ToBind> {
+    /// Sets an option of the [table](OPTIONS) by its name, in exact notation, for programs in other languages.
+    ///
+    /// # Errors
+    /// Fails if sockets have no such option, or if the value is invalid.
+    pub fn option(self, name: &str, value: &str) -> Result<Self, Error> {
+        let set = self.option_of(Scope::Socket, name, value, Notation::Exact);
+        set.map_err(|_| Error::Option { key: name.to_owned(), value: value.to_owned() })
+    }
+
+    /// Sets an option that this end or interface takes, by its name. The error says what is expected.
+    ///
+    /// ```
+    /// use carillon_transfer::options::{Notation, Scope};
+    /// use carillon_transfer::socket::bind;
+    ///
+    /// let socket = bind(([239, 1, 2, 3], 4567).into());
+    /// let error = socket.option_of(Scope::Send, "slow", "away", Notation::Text).unwrap_err();
+    /// assert_eq!(error.to_string(), "expected wait, lane or drop");
+    /// ```
+    ///
+    /// # Errors
+    /// Fails if the scope has no such option, or if the text is not a value of it.
+    pub fn option_of(
+        mut self,
+        scope: Scope,
+        name: &str,
+        text: &str,
+        notation: Notation,
+    ) -> Result<Self, OptionError> {
+        let mut settings = self.settings();
+        settings.set(OPTIONS, scope, name, text, notation)?;
+        Settings { network: self.network, send: self.what.options, hops: self.what.hops } = settings;
+        Ok(self)
+    }
+
+    /// Copies the settings of this socket that options set.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { network: self.network.clone(), send: self.what.options.clone(), hops: self.what.hops }
+    }
+
     /// Sends files and directories instead of messages, with the settings of this socket. A daemon sends no files.
     pub fn send<P: Into<PathBuf>>(self, paths: impl IntoIterator<Item = P>) -> crate::Sending {
         let source = Source::Paths(paths.into_iter().map(Into::into).collect());

@@ -6,6 +6,7 @@ mod daemon_path;
 mod examples;
 mod library;
 mod monitor;
+mod options;
 mod plain_files;
 mod sealed;
 mod sockets;
