@@ -6,8 +6,9 @@ use std::time::Duration;
 use carillon_core::Time;
 use carillon_session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::files::{Contribution, Manifest};
+use carillon_transfer::options::Settings;
 use carillon_transfer::run_loop::{RunControl, run_to_end};
-use carillon_transfer::{Bound, JoinOptions, JoinRun, Skipped};
+use carillon_transfer::{Bound, JoinOptions, JoinRun, SendOptions, Skipped};
 use serde_json::json;
 
 use super::send::Args;
@@ -19,16 +20,12 @@ use crate::exit::JobFailed;
 
 /// Joins the session, sends, and prints the report.
 pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
-    let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, args.ttl, args.rate)?;
+    let Settings { send: SendOptions { join_timeout, timeout, rate, .. }, hops, .. } = args.settings();
+    let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, hops, rate)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let mut numbers = args.network.numbers.serve()?;
-    let options = JoinOptions {
-        monitor: numbers.monitor(),
-        join_timeout: args.join_timeout,
-        timeout: args.timeout,
-        rate: args.rate,
-        ..JoinOptions::default()
-    };
+    let monitor = numbers.monitor();
+    let options = JoinOptions { monitor, join_timeout, timeout, rate, ..JoinOptions::default() };
     let mut name = args.network.name();
     let mut second = args.network.second_name();
     let (skipped, followed_out) = (manifest.skipped().to_vec(), manifest.followed_out().to_vec());

@@ -7,7 +7,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
+use carillon_transfer::SendOptions;
 use carillon_transfer::files::shown_path;
+use carillon_transfer::options::Settings;
 use carillon_transfer::plain::{
     Framing, NamedFile, PlainFolder, PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport,
     PlainSend, PlainSource, plain_contents,
@@ -26,14 +28,15 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
     if sends_files {
         check_files(args)?;
     }
+    let Settings { send: SendOptions { rate, datagram, .. }, hops, .. } = args.settings();
     let options = PlainSend {
         settings: send::settings_of(&args.settings)?,
         framing: args.framing,
         message_bytes: args.message_bytes,
         lines: args.stream,
-        rate: args.rate,
-        datagram: args.datagram.map(|bytes| bytes as usize),
-        hops: args.ttl,
+        rate,
+        datagram: datagram.map(|bytes| bytes as usize),
+        hops,
         ..PlainSend::new(&args.protocol)
     };
     let stop = Stop::on_signals()?;

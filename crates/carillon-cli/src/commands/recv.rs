@@ -184,7 +184,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.keep_going {
         enable_timestamps();
     }
-    let senders = Senders::parse(&args.from, args.network.group)?;
+    let senders = Senders::parse(&args.from, args.network.group())?;
     let (network, bound) = open(&args, senders.host, &stop)?;
     let Some(bound) = bound else { return said_all(args.network.json, 0, 0) };
     args.network.remark(&bound);

@@ -25,7 +25,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if args.stream && args.paths.iter().any(|path| path.as_os_str() != "-") {
         bail!("--stream sends the standard input: give `-` as the only path");
     }
-    let mut options = SendOptions { protocol: args.protocol.clone(), ..SendOptions::default() };
+    let mut options = SendOptions { protocol: args.protocol.clone(), ..args.settings().send };
     let protocol = options.entry()?;
     let mut manifest = args.manifest()?;
     if let Some(path) = &args.sign_key {

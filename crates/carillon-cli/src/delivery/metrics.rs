@@ -8,7 +8,7 @@ use carillon_core::Duration;
 use carillon_transfer::monitor::{Exporter, Monitor};
 
 use super::messages::notice;
-use super::seconds::seconds;
+use super::seconds;
 use super::stop::Stop;
 
 /// Address and lifetime of the metrics endpoint.

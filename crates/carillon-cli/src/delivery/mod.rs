@@ -9,10 +9,10 @@ mod lines;
 mod messages;
 mod metrics;
 mod observer;
+mod option_args;
 mod output;
 mod paths;
 mod progress;
-mod seconds;
 mod service;
 mod space_check;
 mod stop;
@@ -33,6 +33,7 @@ pub use messages::{
 };
 pub use metrics::{MetricsArgs, MetricsEndpoint};
 pub use observer::{Watch, record};
+pub use option_args::{OptionArgs, SendersOnly};
 pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, lost_json, outcome_text, print_json, print_table,
     seal_drops_json,
@@ -42,9 +43,10 @@ pub use paths::{
     with_path,
 };
 pub use progress::PlainProgress;
-pub use seconds::seconds;
 pub use service::{change_text, interface_json, open_service, tell_interface_changes};
 pub use space_check::SpaceCheck;
 pub use stop::Stop;
 pub use system::tell_ready;
 pub use wait_notices::WaitNotices;
+
+pub use carillon_transfer::options::seconds;

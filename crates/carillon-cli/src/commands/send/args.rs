@@ -8,15 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
-use carillon_session::{Gather, HelperSelection, Slow};
+use carillon_core::{ProtocolEntry, Role};
+use carillon_session::{Gather, HelperSelection};
 use carillon_transfer::files::{
     Exclude, Manifest, Selection, Symlinks, Update, check_source, shown, shown_path, split_names,
 };
+use carillon_transfer::options::Settings;
 use carillon_transfer::plain::Framing;
 use carillon_transfer::{Bound, GATHER_WAIT, History, SendOptions, hears_group};
 
-use crate::delivery::{NetworkArgs, seconds};
+use crate::delivery::{NetworkArgs, OptionArgs, SendersOnly, seconds};
 
 /// Send files, directories or standard input to every receiver of a group.
 ///
@@ -93,10 +94,6 @@ pub struct Args {
     /// Bytes of each plain message [default: what fits one packet].
     #[arg(long, value_name = "N", requires = "plain", help_heading = "Other programs")]
     pub(in crate::commands) message_bytes: Option<usize>,
-    /// Keep this much of a stream, such as '64 MiB' or '30 s' (at most 256 MiB), for receivers that join late or are
-    /// started again. They get the oldest message of it first. With 0 they continue from now.
-    #[arg(long, value_name = "SIZE|TIME", requires = "stream", conflicts_with_all = ["join", "plain", "one_way"], help_heading = "Failure handling")]
-    history: Option<History>,
     /// Deliver each message as soon as it arrives, without waiting for the repair of earlier ones (with --stream).
     #[arg(long, requires = "stream", conflicts_with = "join", help_heading = "Content")]
     unordered: bool,
@@ -119,23 +116,9 @@ pub struct Args {
     /// ones. Others are refused. NAME=ADDRESS admits this receiver from this address only.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Receivers")]
     pub(in crate::commands) expect: Option<Vec<String>>,
-    /// Accept routers of the protocol (`carillon relay`). Any node that claims to be one is accepted.
-    #[arg(long, conflicts_with = "join", help_heading = "Helpers and routers")]
-    relays: bool,
     /// Wait for this number of helpers of the protocol (`carillon relay`), or for the helpers of these names.
     #[arg(long, value_name = "N|NAMES", value_parser = helpers, conflicts_with = "join", help_heading = "Helpers and routers")]
     helpers: Option<HelperSelection>,
-    /// Arrange helpers as a tree: at most N helpers below the sender and below each helper. Default: all below the
-    /// sender.
-    #[arg(long, value_name = "N", requires = "helpers", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Helpers and routers")]
-    fanout: Option<u32>,
-    /// Place each member below the nearest helper, by round-trip times measured before the start. --fanout still
-    /// limits the helpers below each helper.
-    #[arg(long, requires = "helpers", help_heading = "Helpers and routers")]
-    nearest: bool,
-    /// Place the receiver or helper NAME below HELPER. The others are distributed.
-    #[arg(long, value_name = "NAME=HELPER", requires = "helpers", value_parser = under, help_heading = "Helpers and routers")]
-    under: Vec<(String, String)>,
     /// Send without a return path, for receivers with `recv --one-way`. Starts after --wait. Adds 25 % repair
     /// symbols, which make up for a loss of one sixth; --set redundancy=60% makes up for a third.
     #[arg(long, requires = "rate", conflicts_with_all = ["join", "receivers", "expect", "helpers", "relays"], help_heading = "Network")]
@@ -144,45 +127,8 @@ pub struct Args {
     /// `send` and no further one asks to join; with --receivers or --expect: no limit but --join-timeout].
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = "Receivers")]
     wait: Option<Duration>,
-    /// Send nothing unless all receivers of --receivers or --expect, and all --helpers, have joined within
-    /// --join-timeout.
-    #[arg(long, conflicts_with_all = ["wait", "join", "one_way"], help_heading = "Receivers")]
-    all_or_nothing: bool,
-    /// Start without the receivers that have not joined within this time. Fail if none has.
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Receivers")]
-    pub(in crate::commands) join_timeout: Duration,
-    /// Expel a receiver that stays silent for this long, or acknowledges nothing while the sender waits for it. With
-    /// --join: time without the organiser.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, help_heading = "Failure handling")]
-    pub(in crate::commands) timeout: Duration,
-    /// Expel a receiver that lets less than this through over four timeouts, while the sender waits for it; 0
-    /// disables it.
-    #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = optional_rate, help_heading = "Failure handling")]
-    min_rate: OptionalRate,
-    /// Treatment of stragglers: `lane` serves them in a catch-up session after the others, `wait` slows the transfer
-    /// down to their rate, `drop` expels them.
-    #[arg(long, value_name = "WHAT", default_value = "lane", help_heading = "Failure handling")]
-    slow: Slow,
-    /// Maximum number of catch-up sessions, for receivers that join late, fail or fall behind.
-    #[arg(long, value_name = "N", default_value_t = carillon_transfer::DEFAULT_ROUNDS, help_heading = "Failure handling")]
-    rounds: u32,
-    /// Maximum rate, headers included, such as '100 Mbit/s'.
-    #[arg(long, value_name = "BITRATE", help_heading = "Network")]
-    pub(in crate::commands) rate: Option<BitRate>,
-    /// Maximum rate of unicast copies for receivers that multicast does not reach (recv --from), all together; 0 sends
-    /// none. Copies never slow the group: those beyond this rate are dropped and repaired.
-    #[arg(long, value_name = "BITRATE", default_value = "100 Mbit/s", value_parser = optional_rate, help_heading = "Network")]
-    unicast_rate: OptionalRate,
-    /// Give copies to relays without the key too (relay --from). They forward what they cannot read.
-    #[arg(long, requires = "key_file", help_heading = "Helpers and routers")]
-    keyless_relays: bool,
-    /// Maximum size of datagrams, such as 1472 or '8 KiB' [default: what the paths to all receivers carry; less on
-    /// loopback].
-    #[arg(long, value_name = "SIZE", value_parser = datagram, help_heading = "Network")]
-    pub(in crate::commands) datagram: Option<u32>,
-    /// Maximum number of hops: 1 stays on this network.
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
-    pub(in crate::commands) ttl: u8,
+    #[command(flatten)]
+    options: OptionArgs<SendersOnly>,
     /// Send the contents of this block device, a disk or partition, if nothing uses it. File systems that are mounted
     /// read-only may use it.
     #[arg(long, value_name = "DEV", conflicts_with_all = ["paths", "files_from", "exclude", "archive", "stream", "plain"], help_heading = "Content")]
@@ -190,9 +136,6 @@ pub struct Args {
     /// Name of the file at the receivers (for one file or standard input).
     #[arg(long = "as", value_name = "NAME", help_heading = "Content")]
     pub(in crate::commands) rename: Option<OsString>,
-    /// Name of the job, for receivers that take part in certain jobs only (`recv --job`). It proves nothing.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["join", "plain"], help_heading = "Receivers")]
-    job: Option<String>,
     /// Treatment of symbolic links in directories: `keep` sends them as links, except those that lead out of the
     /// tree; `follow` sends their targets; `skip` omits them.
     #[arg(long, value_name = "WHAT", default_value = "keep", help_heading = "Content")]
@@ -243,35 +186,6 @@ fn helpers(text: &str) -> Result<HelperSelection, String> {
     }
 }
 
-/// Parses the place of a member below a helper.
-fn under(text: &str) -> Result<(String, String), String> {
-    let (member, helper) = text.split_once('=').ok_or("expected NAME=HELPER, such as alice=h1")?;
-    Ok((member.trim().to_owned(), helper.trim().to_owned()))
-}
-
-/// A rate; `None` for 0.
-#[derive(Clone, Copy, Debug)]
-struct OptionalRate(Option<BitRate>);
-
-fn optional_rate(text: &str) -> Result<OptionalRate, String> {
-    match text.trim() {
-        "0" => Ok(OptionalRate(None)),
-        text => {
-            text.parse().map(|rate| OptionalRate(Some(rate))).map_err(|error: UnitError| error.to_string())
-        }
-    }
-}
-
-/// Parses a size of datagrams: at least [`MIN_DATAGRAM`]; a number without a unit is in bytes.
-fn datagram(text: &str) -> Result<u32, String> {
-    let bytes = match text.trim().parse::<u64>() {
-        Ok(bytes) => bytes,
-        Err(_) => text.parse::<DataSize>().map_err(|error| error.to_string())?.0,
-    };
-    let fits = u32::try_from(bytes).ok().filter(|&bytes| bytes >= MIN_DATAGRAM);
-    fits.ok_or_else(|| format!("a datagram has {MIN_DATAGRAM} bytes at least, and 4 GiB at most"))
-}
-
 /// Options that need the session of Carillon.
 const PLAIN_CONFLICTS: [&str; 15] = [
     "join",
@@ -292,8 +206,6 @@ const PLAIN_CONFLICTS: [&str; 15] = [
 ];
 /// Default protocol of plain sessions.
 pub(in crate::commands) const PLAIN_PROTOCOL: &str = "pgm";
-/// Size that every IPv4 network carries, in bytes (RFC 791).
-const MIN_DATAGRAM: u32 = 576;
 
 impl Args {
     /// Returns true if no number or list of receivers is given.
@@ -323,25 +235,25 @@ impl Args {
 
     /// Opens the sockets of a transfer.
     pub(in crate::commands) fn open(&self, protocol: &ProtocolEntry) -> anyhow::Result<Bound> {
+        let Settings { mut network, send, hops } = self.settings();
         // One-way senders learn of no receiver.
-        let unicast_rate = self.unicast_rate.0.filter(|_| !self.one_way);
-        self.network.open_sender(
-            hears_group(protocol),
-            self.ttl,
-            self.rate,
-            unicast_rate,
-            self.keyless_relays,
-        )
+        network.unicast_rate = network.unicast_rate.filter(|_| !self.one_way);
+        self.network.open_sender(network, hears_group(protocol), hops, send.rate)
     }
 
-    /// Applies the arguments to the options of a transfer.
+    /// Returns the settings that options of the table make, without the key.
+    pub(in crate::commands) fn settings(&self) -> Settings {
+        let mut settings = self.network.settings();
+        self.options.apply(&mut settings);
+        settings
+    }
+
+    /// Applies the arguments that are no options of the table to the options of a transfer.
     pub(in crate::commands) fn add_to(
         &self,
         options: &mut SendOptions,
         protocol: &ProtocolEntry,
     ) -> anyhow::Result<()> {
-        options.timeout = self.timeout;
-        options.min_rate = self.min_rate.0;
         options.settings.extend(settings_of(&self.settings)?);
         if self.unordered {
             let Some((key, value)) = protocol.delivery.unordered_with else {
@@ -362,26 +274,18 @@ impl Args {
             }
             (None, None) => self.wait.map_or(Gather::Quiet(GATHER_WAIT), Gather::Settle),
         };
-        if self.all_or_nothing && self.receivers.is_none() && self.expect.is_none() {
+        if options.all_or_nothing && self.receivers.is_none() && self.expect.is_none() {
             bail!("--all-or-nothing: name the receivers to wait for with --receivers N or --expect NAMES");
         }
         options.wait = self.wait;
-        options.all_or_nothing = self.all_or_nothing;
-        if let (true, Some(rate)) = (self.one_way, self.rate) {
+        if let (true, Some(rate)) = (self.one_way, options.rate) {
             options.go_one_way(rate, self.wait.unwrap_or(GATHER_WAIT))?;
         }
-        options.helpers.relays = self.relays;
-        if self.relays && !protocol.roles.contains(&Role::Relay) {
+        if options.helpers.relays && !protocol.roles.contains(&Role::Relay) {
             bail!("--relays: routers cannot help the protocol \"{}\"", protocol.name);
         }
         options.helpers.wanted = self.helpers.clone().unwrap_or(HelperSelection::Nobody);
-        options.helpers.fanout = self.fanout.map(|fanout| fanout as usize);
-        options.helpers.nearest = self.nearest;
-        options.helpers.under = self.under.iter().cloned().collect();
-        options.join_timeout = self.join_timeout;
-        options.slow = self.slow;
-        options.rounds = self.rounds;
-        options.history = self.stream.then(|| self.history.unwrap_or(History::EMPTY));
+        options.history = self.stream.then(|| options.history.unwrap_or(History::EMPTY));
         options.update = self.update.then_some(Update {
             checksum: self.checksum,
             dry_run: self.dry_run,
@@ -391,9 +295,6 @@ impl Args {
         if self.update && self.paths.iter().any(|path| path.as_os_str() == "-") {
             bail!("--update: the standard input cannot be compared with what receivers have");
         }
-        options.job_name = self.job.clone();
-        options.rate = self.rate;
-        options.datagram = self.datagram;
         Ok(())
     }
 }
@@ -427,20 +328,6 @@ fn expected_receiver(text: &str) -> anyhow::Result<(String, Option<IpAddr>)> {
         Some((name, host)) => {
             let host = host.trim().parse().with_context(|| format!("--expect {text}: an IP address"))?;
             Ok((name.trim().to_owned(), Some(host)))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn datagrams_have_a_size_with_its_unit_or_a_number_of_bytes() {
-        assert_eq!(datagram("1472"), Ok(1472));
-        assert_eq!(datagram(" 8 KiB "), Ok(8192));
-        for bad in ["575", "0", "-1", "9 GB", "8 kilo", "", "1.5"] {
-            assert!(datagram(bad).is_err(), "{bad}");
         }
     }
 }

@@ -320,7 +320,9 @@ impl<'a> Report<'a> {
         match &report.failure {
             Some(failure) if !broken => {
                 let advice = match report.joined() == 0 && report.unserved.is_empty() && !interrupted {
-                    true => format!("; {}", self.sender_notices.nobody(self.args.ttl, self.endpoint)),
+                    true => {
+                        format!("; {}", self.sender_notices.nobody(self.args.settings().hops, self.endpoint))
+                    }
                     false => String::new(),
                 };
                 notice(format_args!("not delivered: {failure}{advice}"));
