@@ -147,6 +147,7 @@ def send(
     seed: int | None = None,
     progress: bool = True,
     on_event: OnEvent | None = None,
+    **options: Any,
 ) -> SendReport:
     """Send files and directories to every receiver of a group, and wait for the result of each.
 
@@ -174,9 +175,11 @@ def send(
         seed: Seed of random choices.
         progress: Show a progress bar.
         on_event: Function that is called with each event, a dictionary with the key `event`.
+        options: Further options of the end `send` in the reference, such as `dscp="af11"` or `min_rate="1 Mbit/s"`.
 
     Raises:
         TransportError: The delivery failed at this end: its files, its settings or its network.
+        TypeError: There is no such option.
         ValueError: An argument is wrong.
 
     >>> import tempfile, threading, pathlib
@@ -220,6 +223,7 @@ def receive(
     seed: int | None = None,
     progress: bool = True,
     on_event: OnEvent | None = None,
+    **options: Any,
 ) -> ReceiveReport:
     """Receive one job into a directory.
 
@@ -237,6 +241,7 @@ def receive(
         seed: See `send`.
         progress: See `send`.
         on_event: See `send`.
+        options: Further options of the end `recv` in the reference, such as `source="192.0.2.1"`.
 
     Raises:
         TransportError: The delivery failed at this end: its files, its settings or its network.
@@ -257,30 +262,34 @@ async def receive_async(directory: AnyPath, **options: Any) -> ReceiveReport:
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if key not in ("progress", "on_event")}
+    further: dict[str, Any] = given.pop("options")
+    return {key: value for key, value in given.items() if key not in ("progress", "on_event")} | further
 
 
-def network_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of the network out of others."""
-    network = {name: options.pop(name, None) for name in ("group", "interface", "name", "key", "drop", "seed")}
-    return network | {"key": None if network["key"] is None else fspath(network["key"])}
+def options_of(given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return options of the table as names and texts."""
+    if given.get("expect") is not None:
+        given = given | {"receivers": None}
+    return [(name, text) for name, value in given.items() if value is not None for text in _texts(name, value)]
 
 
-def session_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of a session out of others."""
-    names = ("protocol", "expect", "receivers", "join_timeout", "timeout", "rate", "hops")
-    session = {name: options.pop(name, None) for name in names}
-    if session["expect"] is not None:
-        expect = session["expect"]
-        session["expect"] = [expect] if isinstance(expect, str) else list(expect)
-    session["settings"] = [(key, _setting(value)) for key, value in (options.pop("set", None) or {}).items()]
-    return session
+def path_or_none(path: AnyPath | None) -> str | None:
+    """Return a path as text."""
+    return None if path is None else fspath(path)
 
 
-def refuse_others(options: dict[str, Any]) -> None:
-    """Raise an error for options that are left."""
-    if options:
-        raise TypeError(f"unknown options: {', '.join(options)}")
+def _texts(name: str, value: object) -> list[str]:
+    """Return the texts of a value: several if it is a mapping or a sequence."""
+    if isinstance(value, Mapping):
+        return [f"{key}={_setting(one)}" for key, one in value.items()]
+    if isinstance(value, bool):
+        return [str(int(value))]
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        texts = [str(one) for one in value]
+        if not texts:
+            raise ValueError(f"{name}={value!r}: give at least one, or leave it out")
+        return texts
+    return [str(value)]
 
 
 def _setting(value: object) -> str:
@@ -289,23 +298,19 @@ def _setting(value: object) -> str:
 
 def _start_send(paths: AnyPath | Iterable[AnyPath], **options: Any) -> _carillon.Transfer:
     chosen = [fspath(paths)] if isinstance(paths, (str, PathLike)) else [fspath(path) for path in paths]
-    network, session = network_options(options), session_options(options)
-    own = {name: options.pop(name, None) for name in ("wait", "rounds", "rename", "sign_key")}
-    refuse_others(options)
-    return _carillon.start_send(chosen, network, session, own)
+    own = {name: options.pop(name, None) for name in ("key", "wait", "rename", "sign_key")}
+    return _carillon.start_send(chosen, options_of(options), own)
 
 
 def _start_receive(directory: AnyPath, **options: Any) -> _carillon.Transfer:
-    network = network_options(options)
     trust = options.pop("trust", None)
     own = {
+        "key": options.pop("key", None),
         "overwrite": options.pop("overwrite", False),
-        "timeout": options.pop("timeout", None),
         "sender": options.pop("sender", None),
         "trust": None if trust is None else [fspath(path) for path in trust],
     }
-    refuse_others(options)
-    return _carillon.start_receive(directory, network, own)
+    return _carillon.start_receive(directory, options_of(options), own)
 
 
 def _sent(report: dict[str, Any]) -> SendReport:

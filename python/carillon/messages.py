@@ -10,7 +10,7 @@ from typing import Any, Self
 from carillon import _carillon
 from carillon._carillon import Message
 from carillon._waiting import result_of
-from carillon.files import SendReport, _sent, network_options, refuse_others, session_options
+from carillon.files import SendReport, _sent, options_of, path_or_none
 
 DEFAULT_GROUP = "239.255.67.65:7654"
 """Group of all functions that are given none."""
@@ -165,8 +165,8 @@ def connect(group: str = DEFAULT_GROUP, *, history: str | None = None, **options
         history: Admits receivers that join late or are started again. They continue with the oldest message that
             the sender keeps: the latest ones of a size or a time, such as `"64 MiB"` or `"30 s"`, or none with
             `"0"`. Without it they are not served.
-        options: `expect`, `receivers`, `join_timeout`, `timeout`, `protocol`, `set`, `rate`, `hops`, `interface`,
-            `name`, `key`, `drop` and `seed`, as for `carillon.send`.
+        options: `key`, and the options of the end `socket` in the reference, such as `expect`, `receivers`, `timeout`,
+            `protocol`, `set`, `rate`, `interface` and `name`, as for `carillon.send`.
 
     Raises:
         TransportError: No receiver joined, or the network failed.
@@ -200,7 +200,8 @@ def listen(
         group: Multicast group and port.
         sessions: Number of sessions after which the iteration ends; without it, the iteration waits for the next one.
         timeout: Seconds of silence after which a sender is given up; 5 if not given.
-        options: `interface`, `name`, `key`, `drop` and `seed`, as for `carillon.receive`.
+        options: `key`, and the options of the end `recv` in the reference, such as `interface` and `name`, as for
+            `carillon.receive`.
 
     Raises:
         TransportError: The sockets cannot be opened.
@@ -209,13 +210,11 @@ def listen(
     ...     listener.members()
     []
     """
-    network = network_options(options)
-    refuse_others(options)
-    return Listener(_carillon.listen(group, network, timeout), sessions)
+    key = path_or_none(options.pop("key", None))
+    given = options_of({"group": group, "timeout": timeout} | options)
+    return Listener(_carillon.listen(given, key), sessions)
 
 
 def _connect(group: str, history: str | None, options: dict[str, Any]) -> _carillon.Task:
-    network, session = network_options(options), session_options(options)
-    own = {"history": None if history is None else str(history)}
-    refuse_others(options)
-    return _carillon.connect(group, network, session, own)
+    key = path_or_none(options.pop("key", None))
+    return _carillon.connect(options_of({"group": group, "history": history} | options), key)

@@ -79,6 +79,21 @@ def test_errors_of_this_end_are_exceptions(tmp_path: Path, here: dict[str, Any])
         carillon.connect(here["group"], colour="red")
     with pytest.raises(ValueError, match="rate"):
         carillon.send(tmp_path, rate="fast", progress=False, **here)
+    with pytest.raises(ValueError, match="expect="):
+        carillon.send(tmp_path, expect=[], progress=False, **here)
+
+
+def test_every_option_of_the_end_is_an_argument(tmp_path: Path, here: dict[str, Any]) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 1000)
+    thread = received(tmp_path / "in", [], name="alice", dscp="le", **here)
+    options = {"datagram": 1472, "min_rate": "0", "slow": "wait", "drop": 0.0, "all_or_nothing": True, "dscp": "af11"}
+    report = carillon.send(tmp_path / "file", expect=["alice"], progress=False, **options, **here)
+    thread.join(20)
+    assert report.check().is_success
+    with pytest.raises(ValueError, match=r'slow="away": expected wait, lane or drop'):
+        carillon.send(tmp_path, slow="away", progress=False, **here)
+    with pytest.raises(TypeError, match="min_rate"):
+        carillon.receive(tmp_path, min_rate="0", progress=False, **here)
 
 
 def test_messages_in_tasks(here: dict[str, Any]) -> None:

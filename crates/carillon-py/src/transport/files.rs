@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use carillon_transfer::options::Scope;
 use carillon_transfer::{Handle, ReceiveEvent, ReceiveReport, SendEvent, SendReport};
 use pyo3::prelude::*;
 
-use super::options::{
-    NetworkOptions, ReceiveOptions, SendOptions, SessionOptions, rate, seconds, signing_key, trusted_key,
-};
+use super::options::{Given, ReceiveOptions, SendOptions, seconds, signing_key, socket, trusted_key};
 use super::reports;
 use super::task::Task;
 use crate::error::transport_error;
@@ -73,47 +72,16 @@ impl Transfer {
 
 /// Starts sending files and directories.
 #[pyfunction]
-pub fn start_send(
-    paths: Vec<PathBuf>,
-    network: NetworkOptions,
-    session: SessionOptions,
-    options: SendOptions,
-) -> PyResult<Transfer> {
-    let mut send = network.apply(carillon_transfer::send(paths))?;
-    if let Some(protocol) = session.protocol {
-        send = send.protocol(protocol);
-    }
-    for (key, value) in session.settings {
-        send = send.set(key, value);
-    }
+pub fn start_send(paths: Vec<PathBuf>, options: Given, own: SendOptions) -> PyResult<Transfer> {
+    let mut send = socket(Scope::Send, options, own.key)?.send(paths);
     // A wait changes how long the sender gathers receivers, so the receivers come first.
-    if let Some(names) = session.expect {
-        send = send.expect(names);
-    } else if let Some(count) = session.receivers {
-        send = send.receivers(count);
-    }
-    if let Some(time) = options.wait {
+    if let Some(time) = own.wait {
         send = send.wait(seconds("wait", time)?);
     }
-    if let Some(time) = session.join_timeout {
-        send = send.join_timeout(seconds("join_timeout", time)?);
-    }
-    if let Some(time) = session.timeout {
-        send = send.timeout(seconds("timeout", time)?);
-    }
-    if let Some(text) = session.rate {
-        send = send.rate(rate(&text)?);
-    }
-    if let Some(hops) = session.hops {
-        send = send.hops(hops);
-    }
-    if let Some(rounds) = options.rounds {
-        send = send.rounds(rounds);
-    }
-    if let Some(name) = options.rename {
+    if let Some(name) = own.rename {
         send = send.named(name);
     }
-    if let Some(path) = options.sign_key {
+    if let Some(path) = own.sign_key {
         send = send.sign(signing_key(path)?);
     }
     Ok(Transfer(Direction::Send(Arc::new(send.start()))))
@@ -121,22 +89,15 @@ pub fn start_send(
 
 /// Starts receiving one job into a directory.
 #[pyfunction]
-pub fn start_receive(
-    directory: PathBuf,
-    network: NetworkOptions,
-    options: ReceiveOptions,
-) -> PyResult<Transfer> {
-    let mut receive = network.apply(carillon_transfer::receive(directory))?;
-    if options.overwrite {
+pub fn start_receive(directory: PathBuf, options: Given, own: ReceiveOptions) -> PyResult<Transfer> {
+    let mut receive = socket(Scope::Recv, options, own.key)?.receive(directory);
+    if own.overwrite {
         receive = receive.overwrite();
     }
-    if let Some(time) = options.timeout {
-        receive = receive.timeout(seconds("timeout", time)?);
-    }
-    if let Some(sender) = options.sender {
+    if let Some(sender) = own.sender {
         receive = receive.listening_to(sender);
     }
-    for path in options.trust.unwrap_or_default() {
+    for path in own.trust.unwrap_or_default() {
         receive = receive.trust(trusted_key(path)?);
     }
     Ok(Transfer(Direction::Receive(Arc::new(receive.start()))))

@@ -1,14 +1,16 @@
 //! Messages: a sender, a listener, and the sessions that it accepts.
 
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use carillon_transfer::socket::{self, Member, bind};
+use carillon_transfer::options::Scope;
+use carillon_transfer::socket::{self, Member};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::options::{MessageOptions, NetworkOptions, SessionOptions, address, history, rate, seconds};
+use super::options::{self, Given};
 use super::reports;
 use super::task::Task;
 use crate::error::transport_error;
@@ -102,39 +104,8 @@ pub struct Outbound(Slot<socket::Outbound>);
 
 /// Opens a session as its sender. The result is an [`Outbound`], once the receivers have joined.
 #[pyfunction]
-pub fn connect(
-    group: &str,
-    network: NetworkOptions,
-    session: SessionOptions,
-    own: MessageOptions,
-) -> PyResult<Task> {
-    let mut socket = network.apply(bind(address(group)?))?;
-    if let Some(protocol) = session.protocol {
-        socket = socket.protocol(protocol);
-    }
-    for (key, value) in session.settings {
-        socket = socket.set(key, value);
-    }
-    if let Some(names) = session.expect {
-        socket = socket.expect(names);
-    } else if let Some(count) = session.receivers {
-        socket = socket.receivers(count);
-    }
-    if let Some(time) = session.join_timeout {
-        socket = socket.join_timeout(seconds("join_timeout", time)?);
-    }
-    if let Some(time) = session.timeout {
-        socket = socket.timeout(seconds("timeout", time)?);
-    }
-    if let Some(text) = session.rate {
-        socket = socket.rate(rate(&text)?);
-    }
-    if let Some(hops) = session.hops {
-        socket = socket.hops(hops);
-    }
-    if let Some(text) = own.history {
-        socket = socket.history(history(&text)?);
-    }
+pub fn connect(options: Given, key: Option<PathBuf>) -> PyResult<Task> {
+    let socket = options::socket(Scope::Socket, options, key)?;
     Ok(Task::new(socket.connect_async(), |py, outbound| {
         let outbound = outbound.map_err(transport_error)?;
         Ok(Py::new(py, Outbound(Slot::new(outbound)))?.into_any())
@@ -194,16 +165,8 @@ pub struct Listener {
 
 /// Opens the sockets of a listener.
 #[pyfunction]
-pub fn listen(
-    py: Python<'_>,
-    group: &str,
-    network: NetworkOptions,
-    timeout: Option<f64>,
-) -> PyResult<Listener> {
-    let mut socket = network.apply(bind(address(group)?))?;
-    if let Some(time) = timeout {
-        socket = socket.timeout(seconds("timeout", time)?);
-    }
+pub fn listen(py: Python<'_>, options: Given, key: Option<PathBuf>) -> PyResult<Listener> {
+    let socket = options::socket(Scope::Recv, options, key)?;
     let listener = py.detach(|| socket.listen()).map_err(transport_error)?;
     Ok(Listener { stopper: listener.stopper(), listener: Slot::new(listener) })
 }
