@@ -215,7 +215,7 @@ pub(super) fn datagram(text: &str, notation: Notation) -> Result<u32, String> {
     fits.ok_or_else(|| format!("a datagram has {MIN_DATAGRAM} bytes at least, and 4 GiB at most"))
 }
 
-/// Parses a time in seconds, such as `2.5`, of at most [`MAX_SPAN`].
+/// Parses a time in seconds, such as `2.5`, of at most 1 000 000 s.
 ///
 /// # Errors
 /// Fails for other texts; the error says what is expected.
