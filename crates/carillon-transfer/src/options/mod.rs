@@ -7,6 +7,7 @@
 //!
 //! Left out: keys and attached bytes, which are not text, and the monitor, which is an object of the program.
 
+mod access;
 mod table;
 mod values;
 
