@@ -137,11 +137,12 @@ pub struct Poll {
     pub next: u32,
     /// Oldest message that the sender still holds, modulo 2^32.
     pub first: u32,
-    /// Poll number of the first named receiver, 1 or more; each next one has the number after it.
+    /// Poll number of the first named receiver, 1 or more; each next one has the number after it. If none is named:
+    /// number of a census, which all receivers answer; 0 asks none.
     pub question: u32,
     /// Delay before an unpolled receiver may report, in microseconds.
     pub after: u32,
-    /// Back-off range for such reports, in microseconds; 0 forbids them.
+    /// Back-off range for such reports and for the answers to a census, in microseconds; 0 forbids them.
     pub span: u32,
 }
 

@@ -99,6 +99,12 @@ impl Blocks {
         self.blocks.iter().rev().find(|block| block.is_closed()).map_or(self.window.start(), RepairBlock::end)
     }
 
+    /// Fields `next` and `first` of a poll.
+    pub fn poll_range(&self) -> (u32, u32) {
+        let number = |number: u64| (number % MODULUS) as u32;
+        (number(self.sent), number(self.window.start().min(self.sent)))
+    }
+
     /// Blocks from the oldest to the newest.
     pub fn iter(&self) -> impl Iterator<Item = &RepairBlock> {
         self.blocks.iter()

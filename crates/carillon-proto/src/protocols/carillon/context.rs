@@ -25,3 +25,8 @@ pub enum Timer {
 /// Lower bound of `quiet` and `block_time`, so that a zero setting does not arm a timer for the present instant again
 /// and again.
 pub(super) const MIN_QUIET: Duration = Duration::from_micros(100);
+
+/// Time as a field of a poll.
+pub(super) fn micros(time: Duration) -> u32 {
+    u32::try_from(time.as_micros()).unwrap_or(u32::MAX)
+}

@@ -28,8 +28,27 @@ const fn ms(millis: u64) -> Duration {
 #[test]
 fn slow_group_of_65_polls_finitely() {
     let report = crowd(65, 80, 0.01, (ms(100), ms(5)), "wait");
-    let polls = report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }));
+    let polls = polls(&report);
     assert!(polls < 80 * 12, "{polls} polls for 80 messages");
+}
+
+fn polls(report: &Report) -> usize {
+    report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }))
+}
+
+/// Polls of a very large group cost much.
+#[test]
+fn very_large_group_is_polled_rarely() {
+    let polls = polls(&crowd(1100, 10, 0.01, (ms(100), ms(5)), "wait"));
+    assert!((10..10 * 8).contains(&polls), "{polls} polls for 10 messages");
+}
+
+/// A census asks all. By name, each 256 members would cost a poll that reaches all.
+#[test]
+fn more_members_than_a_census_needs_confirm_by_it() {
+    let receivers = if is_long_tier() { 20_000 } else { 4500 };
+    let polls = polls(&crowd(receivers, 2, 0.01, (ms(50), ms(5)), "wait"));
+    assert!((5..30).contains(&polls), "{polls} polls for 2 messages");
 }
 
 /// A receiver that missed a poll is polled again, and blocks beyond the first 64 are listed.

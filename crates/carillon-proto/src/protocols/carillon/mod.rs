@@ -11,6 +11,7 @@
 
 mod arrivals;
 mod blocks;
+mod census;
 mod config;
 mod context;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod states;
 mod test_net;
 #[cfg(test)]
 mod tests;
+mod unconfirmed;
 #[cfg(test)]
 mod withheld_tests;
 

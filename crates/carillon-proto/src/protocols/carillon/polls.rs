@@ -13,9 +13,10 @@ use carillon_wire::carillon::{
     ClosedBlocks as Listed, MAX_LISTED_BLOCKS, MAX_POLLED_RECEIVERS, POLL_LEN, Packet, Poll, PolledReceivers,
 };
 
-use super::MODULUS;
 use super::blocks::Blocks;
-use super::context::{Context, MIN_QUIET, Timer};
+use super::census::{Census, Step};
+use super::context::{Context, MIN_QUIET, Timer, micros};
+use super::unconfirmed::Unconfirmed;
 use crate::blocks::congestion::{ControlSettings, Controller};
 use crate::blocks::{
     OutstandingPoll, OutstandingPolls, PollWindow, PollingList, RetransmissionTimeout, RoundTrip,
@@ -73,12 +74,12 @@ pub(super) struct PollScheduler {
     timeout: Duration,
     /// Minimum time between two polls of a round.
     quiet: Duration,
-    /// Members of a large group that have not confirmed everything before this message and can be polled; message 0
-    /// means that the set is not computed yet. Their bit-reversed indices order them: consecutive entries are far
-    /// apart in the roster, and so tend to be behind different routers with short queues.
-    unconfirmed: (u64, BTreeSet<u32>),
-    /// Next entry of `unconfirmed` in turn.
-    turn: u32,
+    /// Members of a large group that have not confirmed everything, and their turns.
+    unconfirmed: Unconfirmed,
+    /// Confirmation by all members of a very large group.
+    pub census: Census,
+    /// Number of polls since the last packet that had no other cause. In a very large group, each doubles the pause.
+    pub idle_polls: u32,
     /// Limit of the number of outstanding polls to a large group.
     poll_window: PollWindow,
     /// Buffers for the lists of blocks and members in a poll.
@@ -123,8 +124,9 @@ impl PollScheduler {
             patience: span("patience"),
             timeout: span("timeout"),
             quiet: span("quiet").max(MIN_QUIET),
-            unconfirmed: (0, BTreeSet::new()),
-            turn: 0,
+            unconfirmed: Unconfirmed::default(),
+            census: Census::default(),
+            idle_polls: 0,
             poll_window: PollWindow::default(),
             lists: Default::default(),
         })
@@ -133,6 +135,11 @@ impl PollScheduler {
     /// Returns true if there are more members than one poll names. Most of them then request repairs without a poll.
     pub fn is_large_group(&self) -> bool {
         self.members.live() > MAX_LISTED_BLOCKS
+    }
+
+    /// Returns true if each poll costs more than what a sample of the members tells.
+    pub fn is_very_large_group(&self) -> bool {
+        self.members.live() > MAX_LARGE_GROUP
     }
 
     /// Returns true if the round awaits no more responses. In a large group half of the responses suffice, since
@@ -231,7 +238,7 @@ impl PollScheduler {
             }
             context.timers.arm(Timer::Answer(number), deadline);
             // A member with an outstanding poll leaves the set of members that a sweep still has to poll.
-            self.unconfirmed.1.remove(&bit_reversed(index));
+            self.unconfirmed.remove(index);
             // Silence begins with the first unanswered poll.
             self.silent_since[index].get_or_insert(context.now);
             PolledReceivers::push(name, asked);
@@ -239,15 +246,14 @@ impl PollScheduler {
         self.in_burst = 0;
         self.is_in_round |= is_round;
         if is_round {
-            (self.repeats_left, self.is_incomplete) = (MAX_REPEATS, false);
-            (self.round_size, self.may_begin) = (self.round.len(), false);
+            // A poll to a very large group costs more than the wait for half of the answers.
+            self.repeats_left = if self.is_very_large_group() { 0 } else { MAX_REPEATS };
+            (self.round_size, self.may_begin, self.is_incomplete) = (self.round.len(), false, false);
         }
         self.asked_at = if purpose == Purpose::Path { self.asked_at } else { context.now };
         self.await_repeat(context, purpose);
         let (after, span) = self.request_spread(purpose);
-        let micros = |span: Duration| u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
-        let number = |number: u64| (number % MODULUS) as u32;
-        let (next, first) = (number(blocks.sent), number(blocks.window.start().min(blocks.sent)));
+        let (next, first) = blocks.poll_range();
         let last = blocks.sent.saturating_sub(1);
         let poll = Poll { next, first, question, after: micros(after), span: micros(span) };
         let (listed, asked) = &self.lists;
@@ -284,11 +290,13 @@ impl PollScheduler {
 
     /// Records that a member has confirmed all messages before `below`.
     pub fn on_confirmed(&mut self, index: usize, below: u64) {
-        // The set has only members that are missing something and have no outstanding poll.
-        if below >= self.unconfirmed.0 || !self.members.is_unpolled(index) {
-            self.unconfirmed.1.remove(&bit_reversed(index));
-        } else {
-            self.unconfirmed.1.insert(bit_reversed(index));
+        self.unconfirmed.on_confirmed(index, below, self.members.is_unpolled(index));
+    }
+
+    /// Counts a status that answers no poll by name.
+    pub fn on_census_answer(&mut self) {
+        if self.census.on_answer() {
+            self.poll_window.on_answer(self.members.live());
         }
     }
 
@@ -297,9 +305,7 @@ impl PollScheduler {
     pub fn on_no_answer(&mut self, now: Time, number: u64, can_wait: bool) -> Option<(usize, bool)> {
         let question = self.outstanding.expire(number)?;
         self.members.on_no_answer(now, &question);
-        // A poll and its response both cross the lossy path, so both must arrive.
-        let there = 1.0 - self.members.loss().min(MAX_ASSUMED_LOSS);
-        self.poll_window.on_no_answer(1.0 - there * there, self.outstanding.open_count());
+        self.poll_window.on_no_answer(self.lost_answers(), self.outstanding.open_count());
         let is_large_group = self.is_large_group();
         let awaited = if can_wait { MAX_MISSES_IF_IDLE } else { MAX_AWAITED_MISSES };
         let member = self.members.member(question.index);
@@ -316,8 +322,7 @@ impl PollScheduler {
 
     /// Number of consecutive polls that may stay unanswered by chance alone, at the loss of the worst path.
     fn unanswered_by_chance(&self) -> u32 {
-        let there = 1.0 - self.members.loss().min(MAX_ASSUMED_LOSS);
-        let lost = (1.0 - there * there).max(MIN_ASSUMED_LOSS);
+        let lost = self.lost_answers().max(MIN_ASSUMED_LOSS);
         // Solve lost^n = MAX_CHANCE_OF_SILENCE for n.
         libm::ceil(libm::log(MAX_CHANCE_OF_SILENCE) / libm::log(lost)) as u32
     }
@@ -334,7 +339,7 @@ impl PollScheduler {
     pub fn remove(&mut self, context: &mut Context, index: usize) {
         self.withdraw(context, index, u64::MAX);
         self.round.remove(&index);
-        self.unconfirmed.1.remove(&bit_reversed(index));
+        self.unconfirmed.remove(index);
         self.members.remove(index);
     }
 
@@ -345,13 +350,15 @@ impl PollScheduler {
         self.silent_since.fill(None);
         self.is_in_round = false;
         self.round.clear();
-        self.unconfirmed = (0, BTreeSet::new());
+        self.unconfirmed.clear();
+        self.census.clear();
         context.timers.clear();
     }
 
     /// Counts a message or symbol that was sent.
     pub fn count_packet(&mut self, now: Time) {
         self.in_burst += 1;
+        self.idle_polls = 0;
         self.members.control().on_sent(now);
     }
 
@@ -367,8 +374,9 @@ impl PollScheduler {
             // No member has stated its room yet: ask as many as possible.
             return (self.in_burst >= burst).then_some(MAX_LISTED_BLOCKS);
         }
-        // A small group needs no sweep, since its path polls name all members in turn.
-        let all = self.members.live() as u64 * u64::from(self.is_large_group());
+        // Path polls of a small group name all members in turn, and a very large group has a census.
+        let sweeps = self.is_large_group() && !self.is_very_large_group();
+        let all = self.members.live() as u64 * u64::from(sweeps);
         (self.in_burst >= burst).then(|| {
             let asked = self.polls_per_member();
             // Path polls are spread evenly over the bursts of a window, and the sweep over the kept messages.
@@ -380,11 +388,8 @@ impl PollScheduler {
     /// Number of polls per member and window. It is so large that the member nearly always answers once, if responses
     /// are lost as packets are.
     fn polls_per_member(&self) -> u64 {
-        // An answer arrives only if both the poll and the answer survive the path.
-        let there = 1.0 - self.members.loss().min(MAX_ASSUMED_LOSS);
-        let lost = 1.0 - there * there;
         // The lower bound of the loss avoids the logarithm of zero.
-        let times = libm::ceil(libm::log(MAX_SILENT_SHARE) / libm::log(lost.max(1e-9)));
+        let times = libm::ceil(libm::log(MAX_SILENT_SHARE) / libm::log(self.lost_answers().max(1e-9)));
         (times as u64).max(MIN_POLLS_PER_MEMBER)
     }
 
@@ -426,19 +431,53 @@ impl PollScheduler {
     /// Up to `most` members of a large group, in turn, that have not confirmed everything before `end` and have no
     /// outstanding poll. Includes members that did not answer their last poll.
     fn unconfirmed_members(&mut self, end: u64, most: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
-        if self.unconfirmed.0 != end {
-            // Computed anew for each closed block, as all members are to be asked about it.
-            let members = 0..self.silent_since.len();
-            let unconfirmed =
-                members.filter(|&index| confirmed(index) < end && self.members.is_unpolled(index));
-            self.unconfirmed = (end, unconfirmed.map(bit_reversed).collect());
+        self.find_unconfirmed(end, confirmed);
+        self.unconfirmed.take_turns(most)
+    }
+
+    /// Computes the set of these members anew for each closed block.
+    fn find_unconfirmed(&mut self, end: u64, confirmed: impl Fn(usize) -> u64) {
+        let is_unconfirmed = |index: usize| confirmed(index) < end && self.members.is_unpolled(index);
+        self.unconfirmed.compute(end, self.silent_since.len(), is_unconfirmed);
+    }
+
+    /// A sample of the same members for a round.
+    fn sample(&mut self, end: u64, most: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
+        if !self.is_very_large_group() {
+            return self.unconfirmed_members(end, most, confirmed);
         }
-        let (_, unconfirmed) = &self.unconfirmed;
-        // Continue behind the last member of the previous poll, and wrap around.
-        let by_turns = unconfirmed.range(self.turn..).chain(unconfirmed.range(..self.turn));
-        let members: Vec<u32> = by_turns.take(most).copied().collect();
-        self.turn = members.last().map_or(self.turn, |last| last.wrapping_add(1));
-        members.into_iter().map(|place| place.reverse_bits() as usize).collect()
+        // Most of the members lack the newest block, so the set is not worth its time.
+        let is_unconfirmed = |index: usize| confirmed(index) < end && self.members.is_unpolled(index);
+        self.unconfirmed.find_in_turn(self.silent_since.len(), most, is_unconfirmed)
+    }
+
+    /// Mean round-trip time, at least a millisecond.
+    pub fn mean_trip(&self) -> Duration {
+        self.trip.mean().unwrap_or(self.timeout).max(MIN_TRIP)
+    }
+
+    /// Begins a census about everything before `end`.
+    pub fn begin_census(&mut self, now: Time, end: u64, confirmed: impl Fn(usize) -> u64) {
+        self.find_unconfirmed(end, confirmed);
+        self.census.begin(now, end, (self.unconfirmed.len(), self.members.live()), self.mean_trip());
+    }
+
+    /// Returns what to do for the census in progress, if it is not over.
+    pub fn census_step(&mut self, now: Time) -> Option<Step> {
+        let (trip, lost) = (self.mean_trip(), self.lost_answers());
+        self.census.continue_with(now, (self.unconfirmed.len(), self.members.live()), trip);
+        self.census.step(now, trip, &mut self.poll_window, lost)
+    }
+
+    /// Share of the answers that random loss takes: a poll and its response both cross the lossy path.
+    fn lost_answers(&self) -> f64 {
+        let there = 1.0 - self.members.loss().min(MAX_ASSUMED_LOSS);
+        1.0 - there * there
+    }
+
+    /// Time before which a very large group is not polled again while nothing is sent: the pauses double.
+    pub fn pauses_until(&self) -> Time {
+        self.asked_at + self.mean_trip() * (1 << self.idle_polls.min(MAX_DOUBLINGS))
     }
 
     /// Up to `most` members in turn for a path poll, and its purpose. Members awaited in a round also repeat their
@@ -487,8 +526,8 @@ impl PollScheduler {
     /// Members for a round, as many as one poll names, that have not confirmed everything before `end`.
     pub fn for_round(&mut self, end: u64, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         if self.is_large_group() {
-            let members = self.unconfirmed_members(end, MAX_LISTED_BLOCKS, &confirmed);
-            if !members.is_empty() {
+            let members = self.sample(end, MAX_LISTED_BLOCKS, &confirmed);
+            if !members.is_empty() || self.is_very_large_group() {
                 return members;
             }
         }
@@ -503,7 +542,7 @@ impl PollScheduler {
         let mut members: Vec<usize> =
             without_room.filter(|&index| self.members.is_free(index)).take(MAX_LISTED_BLOCKS).collect();
         if self.is_large_group() {
-            let others = self.unconfirmed_members(end, MAX_LISTED_BLOCKS - members.len(), confirmed);
+            let others = self.sample(end, MAX_LISTED_BLOCKS - members.len(), confirmed);
             members.extend(others.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
             return members;
         }
@@ -524,12 +563,6 @@ impl PollScheduler {
         }
         earlier.len()
     }
-}
-
-/// Bit-reversed index of a member (van der Corput order): consecutive values belong to members that are far apart in
-/// the roster.
-fn bit_reversed(index: usize) -> u32 {
-    (index as u32).reverse_bits()
 }
 
 /// Minimum number of polls per window: 8 keep the burst between two polls, and so the queue that it forms, small.
@@ -559,3 +592,9 @@ const REPEATS_PER_ROUND_TRIP: u32 = 3;
 const ANSWER_SLACK: Duration = Duration::from_millis(1);
 /// Minimum time over which the members of a large group spread their requests.
 const MIN_REQUEST_SPREAD: Duration = Duration::from_millis(10);
+/// Number of members above which a group is very large.
+const MAX_LARGE_GROUP: usize = 1024;
+/// Shortest round trip from which the times of a census are computed.
+const MIN_TRIP: Duration = Duration::from_millis(1);
+/// Maximum number of times that the pause between two idle polls doubles.
+const MAX_DOUBLINGS: u32 = 16;

@@ -1,6 +1,7 @@
 //! Receiver of the protocol: assembles blocks, rebuilds missing messages, and answers polls.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
@@ -14,6 +15,7 @@ use carillon_wire::map::{MAX_WORDS, Map};
 
 use super::MODULUS;
 use super::arrivals::Arrivals;
+use super::census::MAX_SPAN;
 use super::states::STATES;
 use crate::blocks::{Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
 
@@ -53,6 +55,8 @@ pub struct CarillonReceiver {
     is_list_wanted: bool,
     /// True if a request without a poll is due.
     is_request_due: bool,
+    /// Number of the last census, and true if the status that it asks for is due.
+    census: (u32, bool),
     /// True if statuses list the missing messages. In a large group they only count them, since the sender could not
     /// use the lists.
     lists_missing: bool,
@@ -67,6 +71,8 @@ pub struct CarillonReceiver {
 pub enum Timer {
     /// Back-off before a request for missing data for which no repairs are due.
     Request,
+    /// Random time of the status that a census asks for.
+    Census,
 }
 
 impl CarillonReceiver {
@@ -89,6 +95,7 @@ impl CarillonReceiver {
             asked: None,
             is_list_wanted: false,
             is_request_due: false,
+            census: (0, false),
             lists_missing: true,
             draws: build.seeds.draws("carillon.request"),
             lists: Default::default(),
@@ -400,13 +407,28 @@ impl CarillonReceiver {
         if let Some(at) = asked.position(self.identity) {
             self.asked = Some(poll.question.wrapping_add(at as u32));
             self.is_list_wanted |= lists;
+        } else if asked.count() == 0 && poll.question > 0 && poll.span > 0 {
+            self.on_census(context, poll);
         // Large group: request by itself after a random back-off, if the repairs announced do not cover what is
         // missing.
         } else if poll.span > 0 && self.needs_request() && context.timers.armed(Timer::Request).is_none() {
             let micros = u64::from(poll.after.min(MAX_REQUEST_DELAY_MICROS))
                 + self.draws.with(|rng| rng.below(u64::from(poll.span.min(MAX_REQUEST_DELAY_MICROS))));
-            context.timers.arm(Timer::Request, context.now + std::time::Duration::from_micros(micros.max(1)));
+            context.timers.arm(Timer::Request, context.now + Duration::from_micros(micros.max(1)));
         }
+    }
+
+    /// Handles the poll of a census, which asks all receivers: draws the time of the status, or draws it anew if it is
+    /// still to be sent. Each census is answered once.
+    fn on_census(&mut self, context: &mut Context, poll: Poll) {
+        if poll.question == self.census.0 && context.timers.armed(Timer::Census).is_none() {
+            return;
+        }
+        self.census.0 = poll.question;
+        let span = u64::from(poll.span).min(MAX_SPAN.as_micros() as u64);
+        let micros =
+            u64::from(poll.after.min(MAX_REQUEST_DELAY_MICROS)) + self.draws.with(|rng| rng.below(span));
+        context.timers.arm(Timer::Census, context.now + Duration::from_micros(micros.max(1)));
     }
 
     /// Inserts the supplied payloads of a block, as if their messages had arrived before the poll.
@@ -525,6 +547,7 @@ impl Part for CarillonReceiver {
     fn on_timer(&mut self, _context: &mut Context, timer: Timer) {
         match timer {
             Timer::Request => self.is_request_due = self.needs_request(),
+            Timer::Census => self.census.1 = true,
         }
     }
 
@@ -540,10 +563,11 @@ impl Part for CarillonReceiver {
 
     fn poll_transmit(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
         // Transmit if a poll awaits an answer, or if a request is due that still makes sense.
-        if self.asked.is_none() && !(std::mem::take(&mut self.is_request_due) && self.needs_request()) {
+        let is_counted = std::mem::take(&mut self.census.1);
+        let requests = std::mem::take(&mut self.is_request_due) && self.needs_request();
+        if self.asked.is_none() && !is_counted && !requests {
             return None;
         }
-        self.is_request_due = false;
         // A request without a poll always lists blocks, since nothing else would tell the sender of them.
         let says_all = std::mem::take(&mut self.is_list_wanted) || self.asked.is_none();
         let listed = if says_all { self.list_lacking() } else { 0 };

@@ -11,6 +11,7 @@ use carillon_wire::carillon::{IncompleteBlocks, MAX_LISTED_BLOCKS, Packet, Statu
 
 use super::MODULUS;
 use super::blocks::{Blocks, GroupEstimate};
+use super::census::Step;
 use super::context::{Context, MIN_QUIET, Timer};
 use super::polls::{PollScheduler, Purpose};
 use super::states::STATES;
@@ -87,6 +88,7 @@ impl CarillonSender {
         };
         // A request by itself names no poll, so its sequence number is expanded near the start of the window.
         let expected = if status.question == 0 {
+            polls.on_census_answer();
             expand(status.expected.into(), MODULUS, blocks.window.start()).min(blocks.sent)
         } else {
             let Some((question, open, withdrawn)) = polls.on_answer(context, index, status.question) else {
@@ -201,6 +203,15 @@ impl CarillonSender {
         }
     }
 
+    /// Lets withheld messages enter their block, which takes no packet. Comes first, because it can complete a block
+    /// to poll about.
+    fn take_withheld(&mut self, context: &mut Context) {
+        while self.has_new() && self.blocks.is_next_withheld() {
+            let (_, begins) = self.blocks.take_next(context, self.group_estimate());
+            self.on_next(context, begins);
+        }
+    }
+
     /// Returns true if a message was not sent yet and every receiver has room for it.
     fn has_new(&self) -> bool {
         self.blocks.sent < self.blocks.window.end().min(self.polls.members.room())
@@ -255,6 +266,46 @@ impl CarillonSender {
         context.timers.arm(Timer::Pace, at);
     }
 
+    /// Has all members of a very large group confirm what was sent: by a census, and then by name. Begins when the
+    /// window is half full, or `is_busy` is false for a while.
+    fn confirm_all(&mut self, context: &mut Context, is_busy: bool, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.polls.is_very_large_group() {
+            return None;
+        }
+        let (blocks, now) = (&self.blocks, context.now);
+        let confirmed = |index: usize| blocks.window.acknowledged_below(index);
+        if !self.polls.census.is_running() {
+            let is_half_full = blocks.window.len() as u64 * 2 > blocks.kept;
+            let end = blocks.closed_below();
+            if end == blocks.window.start() || is_busy && !is_half_full {
+                return None;
+            }
+            let settled = self.polls.mean_trip() * SETTLING_TRIPS;
+            let at = match (is_half_full, blocks.window.is_closed()) {
+                (true, _) => now,
+                (false, true) => self.sent_at + settled,
+                (false, false) => self.sent_at + settled.max(SWEEP_DELAY),
+            };
+            if at > now {
+                context.timers.arm(Timer::Sweep, at);
+                return None;
+            }
+            self.polls.begin_census(now, end, confirmed);
+        }
+        match self.polls.census_step(now)? {
+            Step::Ask(span) => Some(self.polls.census.poll(context, blocks, span, buf)),
+            Step::Wait(at) => {
+                context.timers.arm(Timer::Sweep, at);
+                None
+            }
+            Step::Name => {
+                let members = self.polls.sweep(self.polls.census.end(), blocks.count(), confirmed);
+                let asks = !members.is_empty();
+                asks.then(|| self.polls.poll(context, &mut self.blocks, &members, Purpose::Repeat, buf))
+            }
+        }
+    }
+
     /// Handles a sender without data to send: closes the open block once it is old enough, and polls the members that
     /// have not confirmed everything.
     fn idle(&mut self, context: &mut Context, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -279,21 +330,29 @@ impl CarillonSender {
         }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
         let confirmed = |index: usize| blocks.window.acknowledged_below(index);
-        // A large group need not confirm at once if more data follow.
+        let is_very_large = self.polls.is_very_large_group();
+        let is_swept = self.polls.is_large_group() && !is_very_large;
+        // A large group need not confirm at once if more data follow. A very large one has a census.
         let sweeps_at = match blocks.window.is_closed() || blocks.window.len() as u64 * 2 > blocks.kept {
             true => context.now,
             false => self.sent_at + SWEEP_DELAY,
         };
-        if sweeps_at <= context.now {
+        if is_swept && sweeps_at > context.now {
+            context.timers.arm(Timer::Sweep, sweeps_at);
+        } else if is_swept {
             let members = self.polls.sweep(blocks.closed_below(), blocks.count(), confirmed);
             if !members.is_empty() {
                 return Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Repeat, buf));
             }
-        } else if self.polls.is_large_group() {
-            context.timers.arm(Timer::Sweep, sweeps_at);
+        }
+        let pauses_until = if is_very_large { self.polls.pauses_until() } else { context.now };
+        if self.is_quiet && pauses_until > context.now {
+            self.is_quiet = false;
+            context.timers.arm(Timer::Quiet, pauses_until);
         }
         if self.is_quiet && self.polls.may_begin_round() {
             self.is_quiet = false;
+            self.polls.idle_polls += 1;
             let members = self.polls.unpolled(sent, sent < blocks.window.end(), confirmed);
             if !members.is_empty() {
                 return Some(self.polls.poll(context, &mut self.blocks, &members, Purpose::Round, buf));
@@ -340,12 +399,7 @@ impl Part for CarillonSender {
         if self.blocks.window.is_empty() {
             return None;
         }
-        // Withheld messages enter their block without a packet. Do this first, because it can complete a block to
-        // poll about.
-        while self.has_new() && self.blocks.is_next_withheld() {
-            let (_, begins) = self.blocks.take_next(context, self.group_estimate());
-            self.on_next(context, begins);
-        }
+        self.take_withheld(context);
         // The order of the steps below decides what leaves first: unanswered polls, a new round, repeated polls, path
         // polls within a burst, repairs, and new messages last.
         self.on_round(context);
@@ -364,6 +418,9 @@ impl Part for CarillonSender {
         // While the sender measures the rate of the fastest member, repairs wait: they are for the others.
         let has_repairs = self.blocks.has_repairs() && !(has_new && self.polls.members.follows_fastest());
         let (is_large_group, is_busy) = (self.polls.is_large_group(), has_new || has_repairs);
+        if let Some(transmit) = self.confirm_all(context, is_busy, buf) {
+            return Some(transmit);
+        }
         if !(is_large_group && is_busy) && std::mem::take(&mut self.is_repeat_due) {
             let members = self.polls.repeat(context, is_busy);
             if !members.is_empty() {
@@ -492,6 +549,8 @@ pub(super) const PACING_BURST: Duration = Duration::from_millis(4);
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(8);
 /// Time without a message after which the members of a large group are asked to confirm everything.
 const SWEEP_DELAY: Duration = Duration::from_millis(500);
+/// Round trips until the last request for a repair arrives: one of the poll, and six of `after` and `span`.
+const SETTLING_TRIPS: u32 = 7;
 /// Number of blocks beyond one poll's list after which the open block stays open for twice as long, up to
 /// `block_time`.
 const BLOCKS_PER_DOUBLING: usize = 16;
