@@ -17,7 +17,7 @@ use super::MODULUS;
 use super::arrivals::Arrivals;
 use super::census::MAX_SPAN;
 use super::states::STATES;
-use crate::blocks::{Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
+use crate::blocks::{NumberMap, Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
 
 pub(super) type Context = crate::blocks::MachineContext<Timer>;
 
@@ -41,7 +41,7 @@ pub struct CarillonReceiver {
     /// Payloads of withheld messages that the host supplied, until the block they belong to is known.
     supplied: BTreeMap<u64, Bytes>,
     /// Blocks that are not delivered as a whole, by the sequence number of their first message.
-    blocks: BTreeMap<u64, SymbolBlock>,
+    blocks: NumberMap<SymbolBlock>,
     /// Number of payloads that these blocks keep.
     held: usize,
     /// Number of places that these blocks have reserved.
@@ -87,7 +87,7 @@ impl CarillonReceiver {
             capacity,
             arrivals: Arrivals::new(super::ENTRY.order_with(settings)),
             supplied: BTreeMap::new(),
-            blocks: BTreeMap::new(),
+            blocks: NumberMap::default(),
             held: 0,
             places: 0,
             code: ReedSolomon,
@@ -141,13 +141,13 @@ impl CarillonReceiver {
         first: u64,
         change: impl FnOnce(&mut SymbolBlock) -> R,
     ) -> Option<R> {
-        if !self.blocks.contains_key(&first) && self.blocks.len() >= MAX_BLOCKS {
+        if !self.blocks.contains(first) && self.blocks.len() >= MAX_BLOCKS {
             context.events.dropped(DropReason::OutOfWindow);
             return None;
         }
         // Subtract the block's counts before the change and add them after it, as the change may free or reserve
         // memory.
-        let block = self.blocks.entry(first).or_default();
+        let block = self.blocks.get_or_default(first);
         self.held -= block.held();
         self.places -= block.places();
         let result = change(block);
@@ -171,35 +171,37 @@ impl CarillonReceiver {
             self.supplied = self.supplied.split_off(&expected);
         }
         // Blocks are consecutive, so all blocks before the one with the expected message have ended.
-        let begun = self.blocks.range(..=expected).next_back().map_or(0, |(&first, _)| first);
-        while let Some(entry) = self.blocks.first_entry() {
-            let is_past = |length: u16| entry.key() + u64::from(length) <= expected;
-            if *entry.key() >= begun && !entry.get().length().is_some_and(is_past) {
+        let begun = self.blocks.below(expected + 1).next_back().map_or(0, |(first, _)| first);
+        while let Some((first, block)) = self.blocks.first() {
+            let is_past = |length: u16| first + u64::from(length) <= expected;
+            if first >= begun && !block.length().is_some_and(is_past) {
                 break;
             }
-            let block = entry.remove();
-            self.held -= block.held();
-            self.places -= block.places();
+            self.drop_block(first);
         }
     }
 
     /// Returns true if no two blocks share a message.
     fn are_disjoint(&self) -> bool {
         let ends =
-            self.blocks.iter().map(|(key, block)| key + block.length().map_or(block.places(), u64::from));
-        ends.zip(self.blocks.keys().skip(1)).all(|(end, &next)| end <= next)
+            self.blocks.iter().map(|(first, block)| first + block.length().map_or(block.places(), u64::from));
+        ends.zip(self.blocks.iter().skip(1)).all(|(end, (next, _))| end <= next)
     }
 
     /// Drops all blocks that overlap the block from `first` to `end`: they were forged.
     fn drop_overlapping(&mut self, first: u64, end: u64) {
-        let reaches = |(key, block): &(&u64, &SymbolBlock)| {
-            **key != first && **key + block.length().map_or(block.places(), u64::from) > first
+        let reaches = |&(at, block): &(u64, &SymbolBlock)| {
+            at != first && at + block.length().map_or(block.places(), u64::from) > first
         };
-        while let Some((&key, _)) = self.blocks.range(..end).rev().find(reaches) {
-            if let Some(block) = self.blocks.remove(&key) {
-                self.held -= block.held();
-                self.places -= block.places();
-            }
+        let overlapping: Vec<u64> = self.blocks.below(end).filter(reaches).map(|(at, _)| at).collect();
+        overlapping.into_iter().for_each(|at| self.drop_block(at));
+    }
+
+    /// Drops a block, and what is counted for it.
+    fn drop_block(&mut self, first: u64) {
+        if let Some(block) = self.blocks.remove(first) {
+            self.held -= block.held();
+            self.places -= block.places();
         }
     }
 
@@ -239,7 +241,7 @@ impl CarillonReceiver {
         }
         // A known message can still be worth keeping: its block needs it to decode others.
         let is_known = self.arrivals.has(number);
-        if is_known && !self.blocks.contains_key(&first) {
+        if is_known && !self.blocks.contains(first) {
             return context.events.dropped(DropReason::Duplicate);
         }
         if !is_known && !self.has_room_for(context, number) {
@@ -247,7 +249,7 @@ impl CarillonReceiver {
             return context.events.dropped(DropReason::BufferFull);
         }
         // All open blocks together have no more messages than the window, plus one block that is not complete.
-        let places = self.blocks.get(&first).map_or(0, SymbolBlock::places);
+        let places = self.blocks.get(first).map_or(0, SymbolBlock::places);
         if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.reach {
             return context.events.dropped(DropReason::OutOfWindow);
         }
@@ -378,7 +380,7 @@ impl CarillonReceiver {
             if end <= expected || end > next || end > expected + self.reach {
                 continue;
             }
-            let is_known = self.blocks.get(&first).is_some_and(|block| block.length() == Some(closed.length));
+            let is_known = self.blocks.get(first).is_some_and(|block| block.length() == Some(closed.length));
             // A poll to a large group reaches all members, and each looks at all blocks in it: skip the search for
             // known ones.
             if !(are_disjoint && is_known) {
@@ -446,7 +448,7 @@ impl CarillonReceiver {
 
     /// Returns true if more repairs are missing than are announced.
     fn needs_request(&self) -> bool {
-        self.blocks.values().any(|block| !block.is_served())
+        self.blocks.iter().any(|(_, block)| !block.is_served())
     }
 
     /// Writes the incomplete blocks to the lists of a status. Returns their number.
@@ -454,7 +456,7 @@ impl CarillonReceiver {
         let (list, map) = &mut self.lists;
         list.clear();
         let mut listed = 0;
-        for (&first, block) in &self.blocks {
+        for (first, block) in self.blocks.iter() {
             let Some(lacks) = block.lacks().filter(|&lacks| lacks > 0) else { continue };
             // The status fits one frame, so the newest blocks may be left out.
             if listed == MAX_LISTED_BLOCKS
@@ -510,7 +512,7 @@ impl Part for CarillonReceiver {
     }
 
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
-        for (&about, block) in &self.blocks {
+        for (about, block) in self.blocks.iter() {
             let state = match block.length() {
                 _ if block.is_whole() => "Whole",
                 None => "Open",
