@@ -29,8 +29,6 @@ pub struct CarillonReceiver {
     identity: u32,
     /// Send window of the sender in messages.
     window: u64,
-    /// Number of messages from the expected one that are accepted. It keeps the announced room within the memory.
-    reach: u64,
     /// True if the sender never skips messages that this receiver misses. A sender that does so has expelled it, and
     /// the host will be notified.
     is_awaited: bool,
@@ -82,7 +80,6 @@ impl CarillonReceiver {
         CarillonReceiver {
             identity: build.identities.own(build.node) as u32,
             window,
-            reach: window.min(capacity),
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
             capacity,
             arrivals: Arrivals::new(super::ENTRY.order_with(settings)),
@@ -101,6 +98,11 @@ impl CarillonReceiver {
             lists: Default::default(),
         }
         .play(build)
+    }
+
+    /// Number of messages from the expected one that are accepted. It keeps the announced room within the memory.
+    fn reach(&self) -> u64 {
+        self.window.min(self.capacity)
     }
 
     /// Number of payloads kept. A message beyond a gap counts twice: in its block and in its place.
@@ -147,6 +149,7 @@ impl CarillonReceiver {
         }
         // Subtract the block's counts before the change and add them after it, as the change may free or reserve
         // memory.
+        let reach = self.reach();
         let block = self.blocks.get_or_default(first);
         self.held -= block.held();
         self.places -= block.places();
@@ -154,7 +157,7 @@ impl CarillonReceiver {
         for (index, message) in block.restore(&self.code) {
             let number = first + u64::from(index);
             // A rebuilt message may be delivered already. A forged block may reach beyond the window.
-            if number >= self.arrivals.expected() && number < self.arrivals.expected() + self.reach {
+            if number >= self.arrivals.expected() && number < self.arrivals.expected() + reach {
                 self.arrivals.insert(context, number, message);
             }
         }
@@ -236,7 +239,7 @@ impl CarillonReceiver {
             return context.events.dropped(DropReason::Malformed);
         };
         // No genuine sender goes beyond the announced room.
-        if number >= expected + self.reach {
+        if number >= expected + self.reach() {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         // A known message can still be worth keeping: its block needs it to decode others.
@@ -250,7 +253,7 @@ impl CarillonReceiver {
         }
         // All open blocks together have no more messages than the window, plus one block that is not complete.
         let places = self.blocks.get(first).map_or(0, SymbolBlock::places);
-        if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.reach {
+        if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.reach() {
             return context.events.dropped(DropReason::OutOfWindow);
         }
         let message = payload.clone();
@@ -283,7 +286,7 @@ impl CarillonReceiver {
         let expected = self.arrivals.expected();
         match expand(first.into(), MODULUS, expected) {
             first if first + u64::from(length) <= expected => Err(DropReason::Duplicate),
-            first if first >= expected + self.reach => Err(DropReason::OutOfWindow),
+            first if first >= expected + self.reach() => Err(DropReason::OutOfWindow),
             first => Ok(first),
         }
     }
@@ -377,7 +380,7 @@ impl CarillonReceiver {
             let first = expand(closed.first.into(), MODULUS, expected);
             let end = first + u64::from(closed.length);
             // Skip blocks that are delivered, and blocks that a genuine sender cannot have.
-            if end <= expected || end > next || end > expected + self.reach {
+            if end <= expected || end > next || end > expected + self.reach() {
                 continue;
             }
             let is_known = self.blocks.get(first).is_some_and(|block| block.length() == Some(closed.length));
@@ -557,7 +560,7 @@ impl Part for CarillonReceiver {
         let (number, expected) = (message.0, self.arrivals.expected());
         // The payload waits until a poll lists its block.
         let fits =
-            number >= expected && number < expected + self.reach && self.kept(context) + 2 <= self.capacity;
+            number >= expected && number < expected + self.reach() && self.kept(context) + 2 <= self.capacity;
         if fits && !self.arrivals.has(number) {
             self.supplied.insert(number, payload);
         }
