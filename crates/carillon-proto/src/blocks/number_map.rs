@@ -19,6 +19,11 @@ impl<T> NumberMap<T> {
         self.0.len()
     }
 
+    /// Returns true if there are no items.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns true if an item has this number.
     pub fn contains(&self, number: u64) -> bool {
         self.place(number).is_ok()
@@ -105,7 +110,7 @@ mod tests {
                 ),
             }
             assert_eq!((map.len(), map.contains(number)), (tree.len(), tree.contains_key(&number)));
-            assert_eq!(map.get(number), tree.get(&number));
+            assert_eq!((map.get(number), map.is_empty()), (tree.get(&number), tree.is_empty()));
             assert_eq!(map.first(), tree.first_key_value().map(|(&at, item)| (at, item)));
             assert!(map.iter().eq(tree.iter().map(|(&at, item)| (at, item))));
         }
