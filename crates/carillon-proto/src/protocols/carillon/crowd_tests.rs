@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use carillon_core::{Config, Event, NodeId};
-use carillon_testkit::{Group, Link, Report, is_long_tier};
+use bytes::Bytes;
+use carillon_core::{AssociationId, Config, Dest, Event, GroupId, NodeId, Time};
+use carillon_testkit::{Group, Link, Report, SENDER, is_long_tier, peer_context};
+use carillon_wire::carillon::{ClosedBlocks, Packet, Poll, PolledReceivers};
 
 use super::ENTRY;
+use super::census::MAX_SPAN;
+use super::test_net::{Net, message, received};
 
 /// Sends a message each `interval` to receivers at a distance of `delay`, over links that lose this share in both
 /// directions.
@@ -49,6 +53,48 @@ fn more_members_than_a_census_needs_confirm_by_it() {
     let receivers = if is_long_tier() { 20_000 } else { 4500 };
     let polls = polls(&crowd(receivers, 2, 0.01, (ms(50), ms(5)), "wait"));
     assert!((5..30).contains(&polls), "{polls} polls for 2 messages");
+}
+
+/// A repeated census changes the time of an answer, and causes no second one.
+#[test]
+fn receivers_answer_each_census_once() {
+    let mut net = Net::new(3, 0.0);
+    let now = net.now;
+    net.sender().offer(now, message(0)).expect("there is room");
+    net.sender().finish(now);
+    net.settle();
+    let second = Duration::from_secs(1);
+    let mut answers = |census, span: Duration, repeats| answers_to(&mut net, census, span, repeats);
+    assert_eq!(answers(1, second, 1), 3);
+    assert_eq!(answers(1, second, 2), 0, "it is answered");
+    assert_eq!(answers(2, second, 5), 3);
+    assert_eq!(answers(0, second, 3), 0, "no census has this number");
+    assert_eq!(answers(3, Duration::ZERO, 3), 0, "a census has a span");
+    assert_eq!(answers(4, Duration::from_secs(4000), 1), 3, "answers are due in {MAX_SPAN:?}");
+    assert_eq!(answers(1, second, 1), 3, "numbers start again");
+}
+
+/// Number of statuses that a POLL of this census causes within its longest span, if it is repeated immediately.
+fn answers_to(net: &mut Net, census: u32, span: Duration, repeats: u32) -> usize {
+    let association: AssociationId = peer_context(&[SENDER], 0, false).association;
+    let poll = Poll { next: 1, first: 0, question: census, after: 0, span: span.as_micros() as u32 };
+    let mut buf = Vec::new();
+    let (blocks, asked) = (ClosedBlocks::new(&[]), PolledReceivers::new(&[]));
+    Packet::Poll { poll, blocks, asked }.emit(association, &mut buf);
+    let (bytes, group) = (Bytes::from(buf), Dest::group(GroupId(0)));
+    let begin: Time = net.now;
+    net.now += MAX_SPAN;
+    let mut answers = 0;
+    for receiver in &mut net.receivers {
+        (0..repeats).for_each(|_| receiver.handle_datagram(begin, received(SENDER, &group, &bytes)));
+        let early = receiver.poll_transmit(begin, &mut Vec::new());
+        assert_eq!(early, None, "an answer waits for a random time");
+        receiver.handle_timeout(net.now);
+        while receiver.poll_transmit(net.now, &mut Vec::new()).is_some() {
+            answers += 1;
+        }
+    }
+    answers
 }
 
 /// A receiver that missed a poll is polled again, and blocks beyond the first 64 are listed.
