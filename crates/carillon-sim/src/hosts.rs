@@ -8,7 +8,7 @@ use carillon_core::{
     Seeds, Time, Transmit, Verdict,
 };
 
-use crate::graph::SingleLoss;
+use crate::loss::SingleLoss;
 use crate::network::{Arrival, Call, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
 

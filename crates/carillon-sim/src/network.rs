@@ -4,7 +4,8 @@ use std::fmt::Debug;
 
 use carillon_core::{Bytes, Dest, LinkDirection, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
 
-use crate::graph::{Crossings, SingleLoss};
+use crate::graph::Crossings;
+use crate::loss::SingleLoss;
 
 /// Simulated network: datagrams enter at one node and arrive at others.
 pub trait Network: Debug + Send {

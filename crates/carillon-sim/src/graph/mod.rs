@@ -18,9 +18,10 @@ mod topology;
 
 pub use crossings::Crossings;
 pub(crate) use crossings::{Crossing, PacketCopies};
-pub use link::{LossModel, SingleLoss};
 pub use network::{Graph, GraphConfig};
 pub use outage::Outage;
 pub use partition::{PartId, Partition};
 pub use routes::{DeliveryTree, PathTree, Routes, TreeRoutes};
 pub use topology::{Link, RolesOrEdges, Topology, TopologyError};
+
+pub use crate::loss::{LossModel, SingleLoss};

@@ -11,14 +11,14 @@ use carillon_core::{
 
 use super::crossings::Crossings;
 use super::input::InputBuffer;
-use super::link::{Fate, LinkState, LossModel, SingleLoss};
+use super::link::{Fate, LinkState};
 use super::outage::{Outage, Outages};
 use super::packet::{Hop, Packet, UnicastCache};
 use super::partition::{PartId, Partition};
 use super::pending::{Departure, Pending, PendingEvents};
 use super::routes::{DeliveryTree, Routes};
 use super::topology::Topology;
-use crate::loss::{LossSection, LossyPlace};
+use crate::loss::{LossModel, LossSection, LossyPlace, SingleLoss};
 use crate::network::{Arrival, Network, Precedence};
 use crate::serials::Slot;
 

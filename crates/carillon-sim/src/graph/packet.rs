@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use carillon_core::{Bytes, Dest, GroupId, NodeId, PortId, Scope};
 
-use super::link::SingleLoss;
 use super::routes::DeliveryTree;
+use crate::loss::SingleLoss;
 use crate::serials::Slot;
 
 /// Cache of the last unicast packets.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, NodeId};
 
-use super::link::LossModel;
 use super::topology::{Link, Topology};
+use crate::loss::LossModel;
 
 /// Region: a local exchange and everything behind it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carillon_core::{Bytes, Dest, Event, NodeId, Observer, PortId, Rng, Scope, Seeds, Time, Transmit};
 
 use super::LanConfig;
-use crate::graph::SingleLoss;
+use crate::loss::SingleLoss;
 use crate::network::Arrival;
 
 /// Stations of a medium, all of them in the group.

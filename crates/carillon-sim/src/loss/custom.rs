@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carillon_core::{NodeId, Time};
 
-use crate::graph::SingleLoss;
+use super::model::SingleLoss;
 
 /// Loss model of a program.
 pub trait LossFunction: Send + Sync {

@@ -1,6 +1,6 @@
 //! Losses of listed packets: chosen ones, or one column of a loss file.
 
-use crate::graph::SingleLoss;
+use super::model::SingleLoss;
 
 /// Packets of a list that are lost, by number from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]

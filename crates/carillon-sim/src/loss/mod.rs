@@ -7,16 +7,16 @@
 
 mod custom;
 mod list;
+mod model;
 mod two_level;
 
 use std::sync::Arc;
 
 use carillon_core::{IntervalSampler, Rng, Seeds, Time};
 
-use crate::graph::{LossModel, SingleLoss};
-
 pub use custom::{CustomRule, LossFunction, LossQuery, LossyPlace};
 pub use list::{LossList, PacketCount};
+pub use model::{LossModel, SingleLoss};
 use two_level::LevelState;
 pub use two_level::TwoLevel;
 
