@@ -52,8 +52,10 @@ use std::fmt;
 
 use carillon_core::Time;
 
+use entry::Entry;
 use far::Far;
 
+mod entry;
 mod far;
 
 /// Queue of events in ascending (time, order of insertion).
@@ -71,12 +73,6 @@ pub struct EventQueue<T> {
     near_last: u64,
     /// Events of `time > near_last`.
     far: Far<T>,
-}
-
-/// Event with its time.
-struct Entry<T> {
-    time: u64,
-    item: T,
 }
 
 impl<T> EventQueue<T> {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use super::Entry;
+use super::entry::Entry;
 
 /// Buckets of events, each in order of insertion.
 pub(super) struct Far<T> {
