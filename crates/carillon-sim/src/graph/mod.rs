@@ -12,6 +12,7 @@ mod outage;
 mod packet;
 mod partition;
 mod pending;
+mod pending_events;
 pub mod regions;
 mod routes;
 mod topology;
