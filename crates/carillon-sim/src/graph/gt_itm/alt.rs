@@ -12,7 +12,9 @@
 //! 0 1 7 0 0
 //! ```
 
-use super::{Domain, Edges, MAX_LENGTH, MAX_NODES, Topology, TopologyError, domain};
+use super::edges::{Edges, MAX_LENGTH, MAX_NODES, domain};
+use crate::graph::generate::Domain;
+use crate::graph::topology::{Topology, TopologyError};
 
 /// Section of the file.
 #[derive(Clone, Copy, PartialEq)]

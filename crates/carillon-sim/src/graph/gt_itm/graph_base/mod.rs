@@ -37,7 +37,9 @@ use std::collections::BTreeMap;
 
 use fields::{Fields, Kind};
 
-use super::{Domain, Edges, MAX_LENGTH, MAX_NODES, Topology, TopologyError, domain};
+use super::edges::{Edges, MAX_LENGTH, MAX_NODES, domain};
+use crate::graph::generate::Domain;
+use crate::graph::topology::{Topology, TopologyError};
 
 /// Returns true if the text begins like this form; other lines with a star may precede.
 pub(super) fn recognises(text: &str) -> bool {
