@@ -10,19 +10,10 @@ use std::time::Duration;
 
 use carillon_core::{Bytes, Event, NodeId, Observer, Passage, Seeds, Time, Transmit};
 
-use super::LanConfig;
+use super::config::{LanConfig, RadioConfig};
 use super::stations::{Frame, Stations, report};
 use crate::network::{Arrival, Network, Precedence, TimerRule};
 use crate::queue::EventQueue;
-
-/// Parameters of a radio, beside those that it shares with an Ethernet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RadioConfig {
-    /// Time in which a station turns from receiving to sending, and back.
-    pub turnaround: Duration,
-    /// Range of the random number of slots before a station senses the channel.
-    pub contention_slots: u64,
-}
 
 /// Radio channel with its stations.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{Bytes, Dest, Event, NodeId, Observer, PortId, Rng, Scope, Seeds, Time, Transmit};
 
-use super::LanConfig;
+use super::config::LanConfig;
 use crate::loss::SingleLoss;
 use crate::network::Arrival;
 
