@@ -17,6 +17,7 @@ mod node_host;
 pub mod parts;
 pub mod queue;
 mod serials;
+mod stop;
 mod tape;
 pub mod world;
 

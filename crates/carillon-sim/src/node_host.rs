@@ -6,7 +6,7 @@ use carillon_core::{
 };
 
 use crate::network::{Arrival, Call, Network};
-use crate::world::{Runaway, StopReason};
+use crate::stop::{Runaway, StopReason};
 
 /// Cache of the last unicast packets. A protocol without multicast sends equal packets to many nodes; the cache lets
 /// them share one buffer.
