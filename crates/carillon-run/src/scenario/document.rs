@@ -10,7 +10,6 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::error::ScenarioError;
-use super::failures::Failure;
 use super::group::Group;
 use super::loss::{LossSections, Words};
 
@@ -78,6 +77,15 @@ pub(super) struct Network {
     pub host_packet: Option<Span>,
     pub host_read: Option<Span>,
     pub host_receive: Option<Span>,
+}
+
+/// `[[network.failure]]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failure {
+    pub link: String,
+    pub from: Span,
+    pub to: Option<Span>,
 }
 
 /// `network.component`

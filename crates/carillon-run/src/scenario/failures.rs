@@ -1,33 +1,14 @@
 //! Failures of links, as described by the keys of a scenario.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{Span, Time};
 use carillon_sim::graph::{Outage, Topology};
-use serde::Deserialize;
 
-use super::document::Network;
+use super::document::{Failure, Network};
 use super::loss;
-
-/// `[[network.failure]]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Failure {
-    pub link: String,
-    pub from: Span,
-    pub to: Option<Span>,
-}
-
-/// Outages of links, and the time after which routes change.
-#[derive(Clone, Debug, Default)]
-pub struct Outages {
-    /// Outages in the order of the file.
-    pub all: Arc<[Outage]>,
-    /// Time from each failure and recovery until routes change.
-    pub convergence: Duration,
-}
+use super::network::Outages;
 
 impl Network {
     /// Outages of this network.

@@ -25,11 +25,12 @@ mod topology;
 use toml::Table;
 
 pub use error::ScenarioError;
-pub use failures::Outages;
 pub use file::ScenarioFile;
 pub use inputs::{InputContents, InputError, Inputs, ReadInput};
 pub use loss::register_loss;
-pub use network::{DropPlaces, Drops, LinkKind, LossPlace, PlacedLoss, RoutedNetwork, ScenarioNetwork};
+pub use network::{
+    DropPlaces, Drops, LinkKind, LossPlace, Outages, PlacedLoss, RoutedNetwork, ScenarioNetwork,
+};
 pub use precision::Precision;
 pub use resolved::{Competition, Competitor, Death, Measurements, Reader, Scenario, Workload};
 pub use sweep::{Axis, Point, number_of, text_of};

@@ -6,10 +6,8 @@ use std::time::Duration;
 use carillon_core::{BitRate, NodeId};
 use carillon_sim::LanConfig;
 use carillon_sim::graph::generate::Domain;
-use carillon_sim::graph::{GraphConfig, LossModel, Topology};
+use carillon_sim::graph::{GraphConfig, LossModel, Outage, Topology};
 use carillon_sim::loss::LossSection;
-
-use super::failures::Outages;
 
 /// The network of a scenario.
 #[derive(Clone, Debug)]
@@ -93,6 +91,15 @@ pub struct RoutedNetwork {
     pub is_star: bool,
     /// Limited input of a parent (the source or a helper); `None` if unlimited.
     pub input: Option<Input>,
+}
+
+/// Outages of links, and the time after which routes change.
+#[derive(Clone, Debug, Default)]
+pub struct Outages {
+    /// Outages in the order of the file.
+    pub all: Arc<[Outage]>,
+    /// Time from each failure and recovery until routes change.
+    pub convergence: Duration,
 }
 
 /// Settings of one link.
