@@ -2,6 +2,7 @@
 
 mod bounds;
 mod need;
+mod node_value;
 mod nodes;
 mod of_run;
 mod parents;

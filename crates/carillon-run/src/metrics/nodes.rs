@@ -2,7 +2,7 @@
 
 use carillon_core::{Handling, NodeId, Time};
 
-use super::subject::NodeValue;
+use super::node_value::NodeValue;
 use crate::scenario::Scenario;
 
 /// Packets that each node handles, and the messages that it stores over time. The memory grows with the number of

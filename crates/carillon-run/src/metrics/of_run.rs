@@ -2,10 +2,10 @@
 
 use carillon_core::{NodeId, Time};
 
+use super::node_value::NodeValue;
 use super::recorder::{MessageRecord, Totals, expected_deliveries};
 use super::recovery::UnicastTime;
 use super::state::NodeRole;
-use super::subject::NodeValue;
 use crate::scenario::Scenario;
 
 /// A run as metrics see it: what its trace told, and the terms of its scenario.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{NodeId, Time};
 
-use super::subject::NodeValue;
+use super::node_value::NodeValue;
 use crate::scenario::Scenario;
 
 /// Deliveries of each receiver. The memory grows with the number of receivers, not with that of deliveries, except for

@@ -3,7 +3,6 @@
 use carillon_core::NodeId;
 
 use super::of_run::Run;
-use super::registry::Metric;
 use crate::scenario::Scenario;
 
 /// Nodes that the samples of a metric describe. Each list has one node for each sample, in their order.
@@ -57,31 +56,12 @@ impl Subject {
         }
     }
 
-    fn kind(self) -> Option<SubjectKind> {
+    /// Kind of the nodes; `None` if the samples describe no single node.
+    pub(super) fn kind(self) -> Option<SubjectKind> {
         match self {
             Subject::Unnamed => None,
             Subject::Receiver(_) => Some(SubjectKind::Receiver),
             Subject::Node(_) => Some(SubjectKind::Node),
         }
     }
-}
-
-impl Metric {
-    /// Kind of the nodes that the samples describe; `None` if they describe no single node.
-    pub fn subject_kind(&self) -> Option<SubjectKind> {
-        self.subject.kind()
-    }
-}
-
-/// Value of a node.
-pub(super) type NodeValue = (NodeId, f64);
-
-/// Nodes of a list of values.
-pub(super) fn nodes_of(values: &[NodeValue]) -> Vec<NodeId> {
-    values.iter().map(|(node, _)| *node).collect()
-}
-
-/// Values of a list.
-pub(super) fn values_of(values: &[NodeValue]) -> Vec<f64> {
-    values.iter().map(|(_, value)| *value).collect()
 }

@@ -2,7 +2,7 @@
 
 use carillon_core::Time;
 
-use super::Metric;
+use super::metric::Metric;
 use crate::metrics::bounds::Terms;
 use crate::metrics::need::Need;
 use crate::metrics::of_run::Run;

@@ -1,10 +1,11 @@
 //! Metrics of deliveries: cost of a message, latency and throughput of receivers, competing flows.
 
-use super::Metric;
+use super::metric::Metric;
 use crate::metrics::need::Need;
+use crate::metrics::node_value::{nodes_of, values_of};
 use crate::metrics::receivers::{jain_index, worst};
 use crate::metrics::recorder::expected_deliveries;
-use crate::metrics::subject::{Subject, nodes_of, values_of};
+use crate::metrics::subject::Subject;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

@@ -5,38 +5,18 @@ use std::sync::LazyLock;
 
 use carillon_core::NodeId;
 
-use super::need::Need;
 use super::of_run::Run;
 use super::recorder::{MessageRecord, Totals};
-use super::subject::Subject;
 use crate::scenario::Scenario;
 
 mod completions;
 mod deliveries;
+mod metric;
 mod nodes;
 mod recoveries;
 mod routed;
 
-/// A metric.
-#[derive(Clone, Copy, Debug)]
-pub struct Metric {
-    /// Its name in result tables.
-    pub name: &'static str,
-    /// Its unit.
-    pub unit: &'static str,
-    /// Unit of observation: the entity that one sample describes.
-    pub sample: &'static str,
-    /// The facts it needs; where one is not given there is no such metric, never a zero.
-    pub needs: &'static [Need],
-    /// Definition of the metric.
-    pub definition: &'static str,
-    /// Source of the definition.
-    pub source: &'static str,
-    /// Nodes that the samples describe.
-    pub(super) subject: Subject,
-    /// Computes the samples. Called once per run, so it may move long lists out of the run.
-    pub(super) samples: fn(&mut Run<'_>) -> Vec<f64>,
-}
+pub use metric::Metric;
 
 /// The samples of one metric in a run.
 pub type Samples = (&'static str, Vec<f64>);

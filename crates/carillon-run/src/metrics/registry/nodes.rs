@@ -1,10 +1,11 @@
 //! Metrics of nodes: packets that they handle, and state that they keep.
 
-use super::Metric;
+use super::metric::Metric;
 use crate::metrics::need::Need;
+use crate::metrics::node_value::{nodes_of, values_of};
 use crate::metrics::receivers::worst;
 use crate::metrics::state::NodeRole;
-use crate::metrics::subject::{Subject, nodes_of, values_of};
+use crate::metrics::subject::Subject;
 
 pub(super) const METRICS: &[Metric] = &[
     Metric {

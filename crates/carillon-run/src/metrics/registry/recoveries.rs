@@ -1,6 +1,6 @@
 //! Metrics of losses that receivers request and repair.
 
-use super::Metric;
+use super::metric::Metric;
 use crate::metrics::need::Need;
 use crate::metrics::of_run::per_loss;
 use crate::metrics::subject::Subject;

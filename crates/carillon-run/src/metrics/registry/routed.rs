@@ -1,6 +1,6 @@
 //! Metrics of routed networks: throughput, delay, repairs, and buffers of nodes.
 
-use super::Metric;
+use super::metric::Metric;
 use crate::metrics::need::Need;
 use crate::metrics::of_run::Run;
 use crate::metrics::state::NodeRole;
