@@ -3,12 +3,16 @@
 use std::time::Duration;
 
 use carillon_core::{NodeId, Observer, Time};
+use carillon_sim::{Runaway, StopReason};
 
+use super::error::RunError;
+use super::observer::RunObserver;
+use super::result::RunResult;
 use super::settled::SettledCount;
-use super::steps_between_questions;
 use super::world::SimulatedWorld;
 use crate::metrics::expected_deliveries;
-use crate::scenario::Scenario;
+use crate::plan::Run;
+use crate::scenario::{Scenario, ScenarioNetwork};
 
 /// Returns true if a run is over, `finished_for` after its senders finished. Where senders learn what has arrived,
 /// that is at once. Otherwise (and among peers) it is when every message has been delivered to, or abandoned by,
@@ -27,13 +31,13 @@ pub(super) struct Ending {
     /// Number of senders that have finished, counted from the first.
     finished: usize,
     /// Time at which the last sender finished.
-    pub(super) finished_at: Option<Time>,
+    finished_at: Option<Time>,
     /// Mask of the numbers of steps after which it asks whether to stop.
     question_mask: u64,
     /// True if the supervisor or the observer stopped the run between two steps.
-    pub(super) stopped: bool,
+    stopped: bool,
     /// True if the run reached its limit of steps.
-    pub(super) spent: bool,
+    spent: bool,
 }
 
 impl Ending {
@@ -95,3 +99,55 @@ impl Ending {
         is_over(scenario, now.since(finished_at), settled)
     }
 }
+
+/// End of a run.
+pub(super) struct End {
+    pub(super) steps: u64,
+    pub(super) now: Time,
+    pub(super) reason: StopReason,
+    pub(super) ending: Ending,
+}
+
+impl End {
+    /// Result of a run that ended so. `None` if it was stopped.
+    pub(super) fn result(self, run: &Run, observer: RunObserver<'_>) -> Result<Option<RunResult>, RunError> {
+        let End { steps, now, reason, ending: Ending { stopped, mut spent, finished_at, .. } } = self;
+        let scenario = &run.scenario;
+        let RunObserver { recorder, supervisor, .. } = observer;
+        if let Some((resident, limit)) = supervisor.exceeded_memory() {
+            return Err(RunError::Memory { time: now, resident, limit });
+        }
+        if stopped || reason == StopReason::Stopped {
+            return Ok(None);
+        }
+        if let StopReason::Runaway(Runaway { node, time, datagrams, records }) = reason {
+            // Each datagram is a step to come.
+            spent = datagrams > scenario.step_limit;
+            if !spent || datagrams > scenario.emission_limit {
+                let (role, protocol) = (scenario.role_of(node), scenario.protocol.name);
+                return Err(RunError::Runaway { node, role, protocol, time, datagrams, records });
+            }
+        }
+        let steps = if spent { steps.max(scenario.step_limit) } else { steps };
+        let done = !spent && (reason == StopReason::Done || finished_at.is_some());
+        RunResult::new(run, recorder, done, steps, supervisor.elapsed()).map(Some)
+    }
+}
+
+/// Number of steps after which a run asks its supervisor and its observer again whether to stop, at most.
+pub const STEPS_BETWEEN_QUESTIONS: u64 = 1024;
+
+/// Number of steps after which this run asks, a power of two. On a LAN each step may have an event at every host, so a
+/// large group asks more often.
+fn steps_between_questions(scenario: &Scenario) -> u64 {
+    match scenario.network {
+        ScenarioNetwork::Lan(_) => {
+            let hosts = (scenario.stations() as u64).next_power_of_two();
+            (MAX_EVENTS_BETWEEN_QUESTIONS / hosts).clamp(1, STEPS_BETWEEN_QUESTIONS)
+        }
+        ScenarioNetwork::Graph(_) => STEPS_BETWEEN_QUESTIONS,
+    }
+}
+
+/// Number of events between two questions, roughly, if each step has one event at each host.
+const MAX_EVENTS_BETWEEN_QUESTIONS: u64 = 1 << 18;

@@ -7,12 +7,13 @@ use carillon_sim::graph::Partition;
 use carillon_sim::loss::LossRule;
 use carillon_sim::{Merge, Part, Step, StopReason, Tape, Window};
 
-use super::ending::Ending;
+use super::ending::{End, Ending};
 use super::error::RunError;
+use super::observer::RunObserver;
+use super::result::RunResult;
 use super::settled::SettledCount;
 use super::supervisor::{Supervisor, Task, Workers};
 use super::world::build_part;
-use super::{End, RunObserver, RunResult};
 use crate::plan::Run;
 use crate::scenario::Scenario;
 
