@@ -8,6 +8,7 @@ mod document;
 mod error;
 mod failures;
 mod file;
+mod generators;
 mod group;
 mod helpers;
 mod inputs;
@@ -26,6 +27,7 @@ use toml::Table;
 
 pub use error::ScenarioError;
 pub use file::ScenarioFile;
+pub(crate) use generators::GENERATORS;
 pub use inputs::{InputContents, InputError, Inputs, ReadInput};
 pub use loss::register_loss;
 pub use network::{
@@ -34,7 +36,7 @@ pub use network::{
 pub use precision::Precision;
 pub use resolved::{Competition, Competitor, Death, Measurements, Reader, Scenario, Workload};
 pub use sweep::{Axis, Point, number_of, text_of};
-pub(crate) use topology::{GENERATORS, routers};
+pub(crate) use topology::routers;
 
 /// A document of keys with their sections, and values as they would be typed.
 pub fn text_table(keys: &[(&str, &str)]) -> Table {

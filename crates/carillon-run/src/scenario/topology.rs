@@ -13,45 +13,14 @@ use toml::Table;
 
 use super::document::{self, Component, Network};
 use super::error::ScenarioError;
+use super::generators::{GENERATORS, refuse_foreign_keys};
 use super::inputs::Inputs;
 use super::network::OwnLink;
 use super::{regions, sweep};
-use crate::topologies as files;
+use crate::topologies::files;
 
 /// Key and description of an error.
 type Problem = (&'static str, String);
-
-/// Keys of generators, and the generators they belong to.
-const KEYS: &[(&str, &[&str])] = &[
-    ("network.height", &["binary-tree"]),
-    ("network.link_delay", &["binary-tree", "tree"]),
-    ("network.component", &[]),
-    ("network.fanout", &["tree"]),
-    ("network.regions", &["tree"]),
-    ("network.routers", &["random", "waxman"]),
-    ("network.plane", &["random", "waxman"]),
-    ("network.edge_probability", &["random"]),
-    ("network.alpha", &["waxman"]),
-    ("network.beta", &["waxman"]),
-    ("network.host_delay", RANDOM_HOST_GENERATORS),
-    ("network.topology_seed", RANDOM_HOST_GENERATORS),
-    ("network.placement_seed", RANDOM_HOST_GENERATORS),
-];
-
-/// Keys that files without hosts have too.
-const ROUTER_FILE_KEYS: &[&str] = &[
-    "network.link_delay",
-    "network.component",
-    "network.host_delay",
-    "network.placement_seed",
-    "network.topology_seed",
-];
-
-/// Generators that place hosts at random. Files without hosts, such as GT-ITM's, get theirs the same way.
-const RANDOM_HOST_GENERATORS: &[&str] = &["random", "waxman", "transit-stub"];
-
-/// The generators.
-pub(crate) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
 
 /// A topology, its domains where they are known, and what its links have of their own.
 #[derive(Debug)]
@@ -142,21 +111,6 @@ pub(super) fn topology(
     }
     check(name, receivers, &topology)?;
     Ok(Named { topology, domains, own })
-}
-
-/// Refuses keys of other topologies.
-fn refuse_foreign_keys(name: &str, table: &Table, without_hosts: bool) -> Result<(), Problem> {
-    for &(key, generators) in KEYS {
-        let of_file = without_hosts && ROUTER_FILE_KEYS.contains(&key);
-        if sweep::has(table, key) && !generators.contains(&name) && !of_file {
-            let what = match generators {
-                [] => "belongs to a topology file without hosts".to_owned(),
-                _ => format!("belongs to topology = \"{}\"", generators.join("\" or \"")),
-            };
-            return Err((key, what));
-        }
-    }
-    Ok(())
 }
 
 /// Number of children on each level of a tree.
