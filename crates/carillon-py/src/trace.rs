@@ -10,6 +10,7 @@ use carillon_core::{Event, Format, Frame, NodeId, Observer, Time};
 use carillon_lab::trace::frame::FrameNames;
 
 use self::columns::{Columns, Value};
+use self::fields::set_fields;
 
 /// Observer that appends each event to the columns, with the link and the packet type of its frame.
 pub struct TableRecorder {
@@ -26,7 +27,8 @@ impl TableRecorder {
 
 impl Observer for TableRecorder {
     fn event(&mut self, time: Time, node: NodeId, event: &Event) {
-        self.columns.push(time, node, event);
+        self.columns.begin_row(time, node);
+        set_fields(&mut self.columns, event);
         let name = self.frames.take(event);
         if let Some(link) = name.link {
             self.columns.set("link", Value::Word(&link.to_string()));

@@ -8,10 +8,8 @@ use arrow_array::builder::{
 };
 use arrow_array::types::Int32Type;
 use arrow_schema::ArrowError;
-use carillon_core::{Event, NodeId, Time};
-use serde::Serialize;
+use carillon_core::{NodeId, Time};
 
-use super::fields::Row;
 use crate::table::Table;
 
 /// Columns of the events so far. A column begins with the first event that has its field.
@@ -47,12 +45,11 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// Appends an event.
-    pub fn push(&mut self, time: Time, node: NodeId, event: &Event) {
+    /// Begins the row of an event.
+    pub fn begin_row(&mut self, time: Time, node: NodeId) {
         self.time.append_value(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
         self.node.append_value(node.0.into());
         self.rows += 1;
-        event.serialize(Row { columns: self }).expect("events are structs of plain values");
     }
 
     /// Sets a field of the newest row.

@@ -2,13 +2,19 @@
 
 use std::fmt;
 
+use carillon_core::Event;
 use serde::ser::{self, Impossible, Serialize, SerializeStruct, Serializer};
 
 use super::columns::{Columns, Value};
 
+/// Sets the fields of an event in the newest row.
+pub fn set_fields(columns: &mut Columns, event: &Event) {
+    event.serialize(Row { columns }).expect("events are structs of plain values");
+}
+
 /// Newest row of the columns: accepts the struct that an event is.
-pub struct Row<'a> {
-    pub columns: &'a mut Columns,
+struct Row<'a> {
+    columns: &'a mut Columns,
 }
 
 /// A field of the newest row: accepts one plain value, or nothing.
@@ -19,7 +25,7 @@ struct Cell<'a> {
 
 /// Event with a form that has no column.
 #[derive(Debug)]
-pub struct NoColumn(String);
+struct NoColumn(String);
 
 impl fmt::Display for NoColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
