@@ -18,9 +18,6 @@ use carillon_transfer::Arrived;
 use carillon_transfer::files::shown;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::Transfer;
-use crate::delivery::notice;
-
 /// A command, and the jobs after which it ran.
 #[derive(Debug)]
 pub struct Exec {
@@ -142,23 +139,6 @@ impl Exec {
         let _ = child.kill();
         let _ = child.wait();
         None
-    }
-}
-
-impl Transfer<'_> {
-    /// Runs the command after a failed transfer; after a complete one it has run.
-    pub(super) fn run_after_failure(&self, exec: &Exec, result: &anyhow::Result<()>) {
-        let (session, incoming) = (self.run.driver().machine(), self.run.driver().application());
-        let (Err(error), Some(sender)) = (result, session.sender_name()) else { return };
-        if session.association().is_none() {
-            return;
-        }
-        let mut senders = incoming.senders().filter_map(|sender| sender.result.as_ref()?.as_ref().err());
-        let reason = senders.next().cloned().unwrap_or_else(|| error.to_string());
-        let job = session.job().unwrap_or_default().0;
-        if let Err(text) = exec.failed(job, sender, incoming.files(), incoming.bytes(), &reason) {
-            notice(shown(&text));
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use carillon_transfer::{ReceiveReport, STREAM_GOES_ON};
 use serde_json::json;
 
 use super::Transfer;
+use super::exec::Exec;
 use super::output::{Names, hex, resumed};
 use crate::delivery::{
     Human, OPEN, Rate, Stop, deleted_json, explain, losses_json, lost_json, notice, paths_json, print_json,
@@ -30,6 +31,21 @@ impl Transfer<'_> {
             }
             failure => explain(failure),
         })
+    }
+
+    /// Runs the command after a failed transfer; after a complete one it has run.
+    pub(super) fn run_after_failure(&self, exec: &Exec, result: &anyhow::Result<()>) {
+        let (session, incoming) = (self.run.driver().machine(), self.run.driver().application());
+        let (Err(error), Some(sender)) = (result, session.sender_name()) else { return };
+        if session.association().is_none() {
+            return;
+        }
+        let mut senders = incoming.senders().filter_map(|sender| sender.result.as_ref()?.as_ref().err());
+        let reason = senders.next().cloned().unwrap_or_else(|| error.to_string());
+        let job = session.job().unwrap_or_default().0;
+        if let Err(text) = exec.failed(job, sender, incoming.files(), incoming.bytes(), &reason) {
+            notice(shown(&text));
+        }
     }
 
     /// Prints the report.
