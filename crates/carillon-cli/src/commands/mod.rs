@@ -3,7 +3,6 @@
 mod daemon;
 mod doctor;
 mod generate;
-mod helping;
 mod join;
 #[cfg(feature = "laboratory")]
 mod laboratory;

@@ -1,102 +1,27 @@
 //! `carillon relay`: a router of a protocol, or a helper.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
-use std::path::PathBuf;
+use std::net::{SocketAddr, SocketAddrV4};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, NodeId, Observer, Probability,
+    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, NodeId, Observer,
     ProtocolEntry, Role, Seeds, Time,
 };
-use carillon_net::{GROUP, OpenError, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
+use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
 use carillon_proto::{REGISTRY, find};
+use carillon_transfer::monitor::{Router, Snapshot};
 use serde_json::json;
 
-use carillon_transfer::DEFAULT_GROUP;
-use carillon_transfer::monitor::{Router, Snapshot};
-
+mod args;
+mod helping;
 mod remote;
+mod sockets;
 
-use super::helping;
-use crate::delivery::{
-    MetricsArgs, Stop, enable_timestamps, notice, print_json, print_table, seconds, tell_ready,
-};
-
-/// Take part in a protocol as a router, or as a helper that sends repairs to the members below it.
-///
-/// A router (lms, pgm) forwards the multicasts of one group between two or more interfaces, directs requests to
-/// nodes that can answer, and limits repairs to the interfaces where they were requested. It runs until it is
-/// interrupted, and then prints its counters. The system forwards unicast (sysctl net.ipv4.ip_forward=1). It needs
-/// root or CAP_NET_RAW, because forwarded packets keep their source address. A router is for IPv4 only.
-///
-/// With --from, a relay serves a network that the sender's multicasts do not reach, for sessions of any protocol: it
-/// gets them by unicast and multicasts them in the sender's name, over IPv4 or IPv6. The receivers there need no
-/// options.
-///
-/// A helper (protocols with this role, see `carillon protocols`) joins the sessions of senders that admit
-/// helpers (send --helpers), one after another, on one interface and without privileges.
-#[derive(Debug, clap::Args)]
-#[command(
-    before_help = "Example: carillon relay --protocol pgm --interface eth0 --interface eth1",
-    after_help = "Examples:
-  carillon relay --protocol pgm --interface eth0 --interface eth1
-  carillon relay --protocol lms --interface wan --interface lan1 --interface lan2 --json
-  carillon relay --from 192.0.2.1 --interface lan
-  carillon relay --from 2001:db8::1 --interface lan
-
-As a helper, for a sender that waits for it:
-  carillon relay --protocol rmtp --name h1
-  carillon send --protocol rmtp --helpers h1 --expect a,b,c image.iso
-
-Senders must let their datagrams pass routers:
-  carillon send --protocol lms --ttl 8 --set replier_buffer=1024 image.iso"
-)]
-pub struct Args {
-    /// Protocol with relays or helpers; `carillon protocols` lists them.
-    #[arg(long, value_name = "NAME", required_unless_present = "from")]
-    protocol: Option<String>,
-    /// Ask this sender for unicast copies, and multicast them on the network of --interface, where the sender's
-    /// multicasts do not arrive. For sessions of any protocol; with --protocol also be a helper. The port is that of
-    /// the group by default.
-    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "settings")]
-    pub(super) from: Option<String>,
-    /// Interface, by name or address. A router needs two or more; all senders and receivers need a route to the
-    /// address of the first one. A helper has one [default: the one that the route to the group selects].
-    #[arg(long = "interface", value_name = "NAME|ADDR")]
-    pub(super) interfaces: Vec<String>,
-    /// Multicast group and UDP port.
-    #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
-    pub(super) group: SocketAddr,
-    /// Receive the multicasts of these hosts only (source-specific multicast), as `recv --source`. With --from, groups
-    /// of source-specific multicast have that sender as the source.
-    #[arg(long = "source", value_name = "ADDRESS", value_delimiter = ',')]
-    pub(super) sources: Vec<IpAddr>,
-    /// Set a parameter of the protocol, as at the sender; `carillon protocols NAME` lists them.
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    settings: Vec<String>,
-    /// Print one JSON object for each event on stdout, instead of a table.
-    #[arg(long)]
-    pub(super) json: bool,
-    /// Helper: name in the session [default: the host name].
-    #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<String>,
-    /// Helper: exit after one session.
-    #[arg(long)]
-    pub(super) once: bool,
-    /// Helper: leave a session if the sender stays silent for this long.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-    pub(super) timeout: Duration,
-    /// Helper: encrypt and authenticate all packets with the key in this file, as all other members.
-    #[arg(long, value_name = "FILE")]
-    pub(super) key_file: Option<PathBuf>,
-    /// Helper: drop this share of the arriving datagrams on purpose, as a test.
-    #[arg(long, value_name = "P", default_value = "0")]
-    pub(super) drop: Probability,
-    #[command(flatten)]
-    pub(super) numbers: MetricsArgs,
-}
+use crate::delivery::{Stop, enable_timestamps, notice, print_json, print_table};
+pub use args::Args;
+use sockets::{CHECK_INTERVAL, LONGEST_STEP, RECEIVE_BUFFER, open};
 
 /// `carillon relay`
 pub fn run(args: &Args) -> anyhow::Result<()> {
@@ -160,33 +85,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let reported = report(args.json, driver.endpoint().stats(), driver.observer());
     numbers.linger(&stop);
     reported
-}
-
-/// Opens the sockets of a relay; while an interface is absent, says so once and waits. `None` if it was stopped first.
-fn open<T>(
-    ready: &str,
-    stopped: &dyn Fn() -> bool,
-    sockets: impl Fn() -> Result<T, OpenError>,
-) -> anyhow::Result<Option<T>> {
-    let mut told = false;
-    while !stopped() {
-        match sockets() {
-            Ok(opened) => {
-                tell_ready(ready)?;
-                return Ok(Some(opened));
-            }
-            Err(error) if error.is_absent_network() => {
-                if !std::mem::replace(&mut told, true) {
-                    let text = format!("{error}; waiting for the network");
-                    notice(&text);
-                    tell_ready(&text)?;
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-        std::thread::sleep(LONGEST_STEP);
-    }
-    Ok(None)
 }
 
 /// Follows the interfaces of a router, and renews its group membership.
@@ -381,14 +279,5 @@ fn report(json: bool, stats: &RelayStats, counts: &Counts) -> anyhow::Result<()>
 /// Interval at which metrics are updated.
 const METRICS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum time of one step, so that signals are noticed soon.
-const LONGEST_STEP: Duration = Duration::from_millis(100);
-
-/// Interval at which the interfaces are checked.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
 /// Interval at which the membership is renewed.
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(30);
-
-/// Requested size of the receive buffer, in bytes.
-const RECEIVE_BUFFER: usize = 4 << 20;

@@ -10,8 +10,9 @@ use carillon_net::{RemoteRelay, RemoteRelayConfig};
 use carillon_transfer::Network;
 use serde_json::json;
 
-use super::{Args, CHECK_INTERVAL, LONGEST_STEP, RECEIVE_BUFFER, open};
-use crate::commands::helping;
+use super::args::Args;
+use super::helping;
+use super::sockets::{CHECK_INTERVAL, LONGEST_STEP, RECEIVE_BUFFER, open};
 use crate::delivery::{Stop, enable_timestamps, host_address, notice, print_json, print_table, read_key};
 
 /// Relays until the process is interrupted.

@@ -10,7 +10,7 @@ use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Follower, HelpEvent, HelpOptions, HelpReport, HelpRun, Network, NetworkChange};
 use serde_json::json;
 
-use super::relay::Args;
+use super::args::Args;
 use crate::delivery::{
     Human, Stop, change_text, enable_timestamps, lost_json, notice, open_service, print_json, read_key,
 };
