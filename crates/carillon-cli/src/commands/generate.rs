@@ -4,9 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
-
-use super::Cli;
+use clap::Command;
 
 /// Print a completion script for a shell.
 #[derive(Debug, clap::Args)]
@@ -27,20 +25,20 @@ pub struct ManArgs {
     out: Option<PathBuf>,
 }
 
-/// `carillon completions`
-pub fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
+/// `carillon completions`, for the command line that `command` defines.
+pub fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "carillon", &mut script);
+    clap_complete::generate(args.shell, &mut command, "carillon", &mut script);
     Ok(std::io::stdout().write_all(&script)?)
 }
 
-/// `carillon man`
-pub fn man(args: &ManArgs) -> anyhow::Result<()> {
+/// `carillon man`, for the command line that `command` defines.
+pub fn man(args: &ManArgs, command: Command) -> anyhow::Result<()> {
     match &args.out {
-        None => Ok(clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?),
+        None => Ok(clap_mangen::Man::new(command).render(&mut std::io::stdout())?),
         Some(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-            clap_mangen::generate_to(Cli::command(), dir)
+            clap_mangen::generate_to(command, dir)
                 .with_context(|| format!("cannot write to {}", dir.display()))
         }
     }

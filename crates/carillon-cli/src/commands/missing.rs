@@ -1,12 +1,10 @@
 //! Commands and options that this build does not have, since it was made without the laboratory.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory as _, Error};
+use clap::{Command, Error};
 
-use super::Cli;
-
-/// Names the build that has the command or option, if an error is about one of the laboratory.
-pub fn explained(error: Error) -> Error {
+/// Names the build that has the command or option, if an error of `command` is about one of the laboratory.
+pub fn explained(error: Error, command: &mut Command) -> Error {
     let (kind, names) = match error.kind() {
         ErrorKind::InvalidSubcommand => (ContextKind::InvalidSubcommand, &COMMANDS[..]),
         ErrorKind::UnknownArgument => (ContextKind::InvalidArg, &OPTIONS[..]),
@@ -15,7 +13,7 @@ pub fn explained(error: Error) -> Error {
     match error.get(kind) {
         Some(ContextValue::String(name)) if names.contains(&name.as_str()) => {
             let text = format!("{name} is not in this build, which delivers only: {BUILD} has it");
-            Cli::command().error(ErrorKind::InvalidSubcommand, text)
+            command.error(ErrorKind::InvalidSubcommand, text)
         }
         _ => error,
     }
@@ -28,13 +26,14 @@ const BUILD: &str = "the package carillon, or cargo build --release with default
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
+    use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
+    use crate::commands::Cli;
 
     fn error(arguments: &[&str]) -> String {
         let error = Cli::try_parse_from(arguments).expect_err("the command is not in this build");
-        explained(error).to_string()
+        explained(error, &mut Cli::command()).to_string()
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod sender_notices;
 use std::sync::LazyLock;
 
 use carillon_wire::session::WIRE_VERSION;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 #[cfg_attr(
     feature = "laboratory",
@@ -60,7 +60,7 @@ impl Cli {
         #[cfg(feature = "laboratory")]
         return Cli::parse();
         #[cfg(not(feature = "laboratory"))]
-        Cli::try_parse().unwrap_or_else(|error| missing::explained(error).exit())
+        Cli::try_parse().unwrap_or_else(|error| missing::explained(error, &mut Cli::command()).exit())
     }
 
     /// Runs the command.
@@ -75,8 +75,8 @@ impl Cli {
             Command::Daemon(args) => daemon::run(&args),
             Command::Doctor(args) => doctor::run(&args),
             Command::Metric(args) => metric::run(&args),
-            Command::Completions(args) => generate::completions(&args),
-            Command::Man(args) => generate::man(&args),
+            Command::Completions(args) => generate::completions(&args, Cli::command()),
+            Command::Man(args) => generate::man(&args, Cli::command()),
         }
     }
 }
