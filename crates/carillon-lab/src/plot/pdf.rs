@@ -10,7 +10,8 @@ use resvg::tiny_skia::{PathSegment, Transform};
 use resvg::usvg::{self, FillRule, Group, LineCap, LineJoin, Node, Paint, PaintOrder, Path, Text};
 
 use super::drawing::{DrawingError, parsed};
-use super::{Figure, panels_svg, svg};
+use super::figure::Figure;
+use super::svg::{panels_svg, svg};
 
 /// Points (1/72 inch) for each unit of the SVG: figures are 4.8 inches wide, the column of a paper and a half.
 const POINTS: f32 = 0.48;

@@ -3,7 +3,8 @@
 use resvg::tiny_skia::{Pixmap, Transform};
 
 use super::drawing::{DrawingError, parsed};
-use super::{Figure, panels_svg, svg};
+use super::figure::Figure;
+use super::svg::{panels_svg, svg};
 
 /// A figure as PNG, `scale` pixels for each unit of the SVG.
 pub fn png(figure: &Figure, scale: f32) -> Result<Vec<u8>, DrawingError> {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis::{Scale, tick_text};
-use super::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
+use super::figure::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
 
 const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 380.0;
