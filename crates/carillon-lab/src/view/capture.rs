@@ -17,7 +17,7 @@ use carillon_run::trace::recording::{NetworkKind, NodeRole, RecordedNetwork, Rec
 use pcap_file::DataLink;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
-use super::{ViewError, in_file, title};
+use super::source::{ViewError, in_file, title};
 
 /// UDP datagram of a capture.
 #[derive(Debug, PartialEq, Eq)]

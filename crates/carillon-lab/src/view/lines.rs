@@ -1,16 +1,16 @@
 //! JSON traces, simulated or from `send --trace` and `recv --trace`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use carillon_core::ProtocolEntry;
+use carillon_core::{PacketKind, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_run::trace::Recording;
 use carillon_run::trace::recording::JsonImport;
 
-use super::{ViewError, all_kinds, in_file, title};
+use super::source::{ViewError, in_file, title};
 
 /// Reads a JSON trace. It is read twice: the names of all packets decide about the protocol.
 pub(super) fn read(
@@ -46,6 +46,16 @@ fn protocol_with(names: &BTreeSet<String>) -> Option<&'static ProtocolEntry> {
     };
     let mut fitting = REGISTRY.iter().filter(has_all);
     fitting.next().copied().filter(|_| fitting.next().is_none())
+}
+
+/// Kinds of packets by name in all protocols, without names that mean several kinds.
+fn all_kinds() -> BTreeMap<String, PacketKind> {
+    let mut kinds: BTreeMap<String, Option<PacketKind>> = BTreeMap::new();
+    for (name, kind) in REGISTRY.iter().flat_map(|entry| entry.packets.format.kinds_by_name()) {
+        let known = kinds.entry(name).or_insert(Some(kind));
+        *known = known.filter(|known| *known == kind);
+    }
+    kinds.into_iter().filter_map(|(name, kind)| Some((name, kind?))).collect()
 }
 
 /// Passes each line of a file to a function.

@@ -3,22 +3,21 @@
 mod capture;
 mod lines;
 mod page;
+mod source;
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use carillon_core::{PacketKind, ProtocolEntry};
-use carillon_proto::REGISTRY;
+use carillon_core::ProtocolEntry;
 use carillon_run::trace::Recording;
-use carillon_run::trace::recording::{self, Description, ImportError, RecordedMetric, RecordingError};
-use thiserror::Error;
+use carillon_run::trace::recording::{self, Description, RecordedMetric};
 
 use crate::plan::Plan;
-use crate::run::{RunError, run_while};
-use crate::scenario::{ScenarioError, ScenarioFile};
+use crate::run::run_while;
+use crate::scenario::ScenarioFile;
 
 pub use page::{PAGE_MARK, write_page};
+pub use source::ViewError;
+use source::in_file;
 
 /// Recording in its binary form, with the scenario that made it.
 #[derive(Clone, Debug)]
@@ -29,65 +28,6 @@ pub struct View {
     pub scenario: Option<String>,
     /// True if events beyond the limit were left out.
     pub truncated: bool,
-}
-
-/// Reason why a file cannot be viewed.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ViewError {
-    /// File that cannot be read.
-    #[error("cannot read {}: {cause}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        cause: io::Error,
-    },
-    /// JSON trace with a line that is no event.
-    #[error("{}, {cause}", path.display())]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// Line and problem.
-        cause: ImportError,
-    },
-    /// File that is no recording.
-    #[error("{} {cause}", path.display())]
-    Recording {
-        /// The file.
-        path: PathBuf,
-        /// Cause.
-        cause: RecordingError,
-    },
-    /// File with other contents than its extension says.
-    #[error("{}: {problem}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// Problem.
-        problem: String,
-    },
-    /// Scenario with an error.
-    #[error(transparent)]
-    Scenario(#[from] ScenarioError),
-    /// Scenario that cannot be run.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Sweep, of which the page shows one point.
-    #[error(
-        "{origin} has {points} sweep points, and the page shows one run: choose a point with --set, such as --set {key}"
-    )]
-    Sweep {
-        /// File of the scenario.
-        origin: String,
-        /// Number of points.
-        points: usize,
-        /// Swept key with its first value.
-        key: String,
-    },
-    /// Run that was stopped.
-    #[error("interrupted")]
-    Stopped,
 }
 
 impl View {
@@ -156,25 +96,6 @@ impl View {
         let bytes = recording.to_bytes(&Description::default());
         Ok(View { recording: bytes, scenario: None, truncated: recording.is_truncated() })
     }
-}
-
-/// Kinds of packets by name in all protocols, without names that mean several kinds.
-fn all_kinds() -> BTreeMap<String, PacketKind> {
-    let mut kinds: BTreeMap<String, Option<PacketKind>> = BTreeMap::new();
-    for (name, kind) in REGISTRY.iter().flat_map(|entry| entry.packets.format.kinds_by_name()) {
-        let known = kinds.entry(name).or_insert(Some(kind));
-        *known = known.filter(|known| *known == kind);
-    }
-    kinds.into_iter().filter_map(|(name, kind)| Some((name, kind?))).collect()
-}
-
-/// Name of a file, as the title of its recording.
-fn title(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-fn in_file(path: &Path) -> impl Fn(io::Error) -> ViewError {
-    move |cause| ViewError::Io { path: path.into(), cause }
 }
 
 #[cfg(test)]

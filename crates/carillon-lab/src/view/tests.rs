@@ -1,6 +1,8 @@
 use std::io::Write as _;
+use std::path::PathBuf;
 
 use carillon_core::{Event, NodeId, Observer as _, Time};
+use carillon_proto::REGISTRY;
 use carillon_run::trace::recording::RecordingHeader;
 
 use super::*;
