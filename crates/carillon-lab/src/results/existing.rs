@@ -6,7 +6,10 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{JOURNAL_FILE, ResultsError, SORT_SCRATCH_DIR, file_hashes, scenario_hash};
+use super::error::ResultsError;
+use super::hashes::{file_hashes, scenario_hash};
+use super::journal::JOURNAL_FILE;
+use super::sorted::SORT_SCRATCH_DIR;
 use crate::scenario::ScenarioFile;
 
 /// Handling of existing results in the folder.

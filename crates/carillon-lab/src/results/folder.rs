@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::RUN_COLUMNS;
+use super::columns::RUN_COLUMNS;
 use super::nodes::{NodeTable, file_name};
 use crate::metrics::SubjectKind;
 use crate::table::{ColumnKind, Table, TableError};

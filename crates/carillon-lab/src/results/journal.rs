@@ -368,3 +368,6 @@ const ENTRY_HEADER_BYTES: usize = 7 * 8;
 
 /// Bytes of a message.
 const MESSAGE_RECORD_BYTES: usize = 6 * 8;
+
+/// Name of the journal: runs that are done, until all are.
+pub(super) const JOURNAL_FILE: &str = "runs.partial";

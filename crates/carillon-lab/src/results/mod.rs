@@ -3,8 +3,11 @@
 //! A folder is written as its runs end, in the order of the plan. Memory only holds the positions of the runs in the
 //! journal. A sweep that stops early keeps its completed runs, and [`Writer::open`] resumes it.
 
+mod columns;
+mod error;
 mod existing;
 mod folder;
+mod hashes;
 mod journal;
 mod nodes;
 mod point;
@@ -18,20 +21,24 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use thiserror::Error;
 use toml::Value;
 
+use self::columns::{RUN_COLUMNS, SAMPLE_COLUMNS, summary_columns};
+use self::error::io_at;
 use self::existing::{check_resumed, remove_leftovers};
-use self::journal::{Journal, JournalRange};
+use self::hashes::{file_hashes, scenario_hash};
+use self::journal::{JOURNAL_FILE, Journal, JournalRange};
 use self::nodes::{NodeStatistics, NodeTable};
 use self::point::{MetricInProgress, PointInProgress};
+use self::sorted::SORT_SCRATCH_DIR;
 use crate::metrics::{MessageRecord, SubjectKind, without_latency};
 use crate::plan::{Plan, Run};
 use crate::run::RunResult;
 use crate::scenario::{Point, Precision, ScenarioFile, text_of};
 use crate::statistics::Summary;
-use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
+use crate::table::{Cell, ColumnKind, ParquetWriter, Table};
 
+pub use self::error::ResultsError;
 pub use self::existing::{Existing, check, has_results, is_abandoned, is_complete, progress};
 pub use self::folder::{read_nodes, read_runs, read_summary};
 pub use self::shared::SharedRuns;
@@ -86,25 +93,6 @@ pub struct Report {
     pub worst: Option<(f64, String)>,
     /// Points that have no `delivery_latency_s`, how many for each reason.
     pub without_latency: BTreeMap<&'static str, usize>,
-}
-
-/// A folder that could not be written.
-#[derive(Debug, Error)]
-pub enum ResultsError {
-    /// A table.
-    #[error(transparent)]
-    Table(#[from] TableError),
-    /// The folder or the manifest.
-    #[error("cannot write {path}: {error}")]
-    Io {
-        /// Path of the file that could not be written.
-        path: String,
-        /// Why it was not.
-        error: io::Error,
-    },
-    /// The folder has results, and the caller did not choose how to handle them.
-    #[error("{0}")]
-    There(String),
 }
 
 /// Opens the journal of a folder, with the finished runs of an earlier sweep if it is resumed.
@@ -477,30 +465,6 @@ fn table(keys: &[(String, ColumnKind)], own: &[(&str, ColumnKind)]) -> Table {
     Table::new(keys.iter().cloned().chain(own)).expect("keys have a dot in their names, metrics none")
 }
 
-fn summary_columns() -> Vec<(&'static str, ColumnKind)> {
-    [("metric", ColumnKind::Text)].into_iter().chain(Summary::COLUMNS).collect()
-}
-
-const RUN_COLUMNS: [(&str, ColumnKind); 4] = [
-    ("replication", ColumnKind::Integer),
-    ("metric", ColumnKind::Text),
-    ("n", ColumnKind::Integer),
-    ("mean", ColumnKind::Real),
-];
-
-const SAMPLE_COLUMNS: [(&str, ColumnKind); 4] = [
-    ("replication", ColumnKind::Integer),
-    ("metric", ColumnKind::Text),
-    ("sample", ColumnKind::Integer),
-    ("value", ColumnKind::Real),
-];
-
-/// Runs that are done, until all are.
-const JOURNAL_FILE: &str = "runs.partial";
-
-/// Samples that are being sorted.
-const SORT_SCRATCH_DIR: &str = "sort.partial";
-
 /// Digest that identifies a sweep, so that results of different sweeps never mix.
 fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {
     let version = env!("CARGO_PKG_VERSION");
@@ -509,21 +473,6 @@ fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {
     contents.metrics.iter().for_each(|metric| what += &format!(" {metric}"));
     file_hashes(file).iter().for_each(|(name, hash)| what += &format!("\n{name} {hash}"));
     *blake3::hash(what.as_bytes()).as_bytes()
-}
-
-fn io_at(path: &Path) -> impl Fn(io::Error) -> ResultsError {
-    let path = path.display().to_string();
-    move |error| ResultsError::Io { path: path.clone(), error }
-}
-
-/// BLAKE3 hashes of the files that the scenario names, by their names.
-fn file_hashes(file: &ScenarioFile) -> BTreeMap<String, String> {
-    let inputs = file.inputs();
-    inputs.into_iter().map(|(name, content)| (name, blake3::hash(&content).to_hex().to_string())).collect()
-}
-
-fn scenario_hash(file: &ScenarioFile) -> String {
-    blake3::hash(file.table().to_string().as_bytes()).to_hex().to_string()
 }
 
 #[derive(Serialize)]

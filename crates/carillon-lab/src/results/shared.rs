@@ -10,8 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use toml::{Table, Value};
 
+use super::error::{ResultsError, io_at};
+use super::hashes::file_hashes;
 use super::journal::Journal;
-use super::{ResultsError, file_hashes, io_at};
 use crate::plan::Plan;
 use crate::run::RunResult;
 use crate::scenario::{Point, ScenarioFile};

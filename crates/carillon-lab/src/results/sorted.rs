@@ -141,6 +141,9 @@ impl Iterator for Merge<'_> {
 /// Samples that are sorted in memory at a time: 16 MiB, and as many again of a run with which they become more.
 pub(super) const MAX_SAMPLES_IN_MEMORY: usize = 1 << 21;
 
+/// Name of the file of samples that are being sorted.
+pub(super) const SORT_SCRATCH_DIR: &str = "sort.partial";
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
