@@ -207,7 +207,7 @@ impl<'a> Laboratory<'a> {
             stop,
             progress: &progress,
         };
-        let simulation = Simulation::run(task, &sweep, &self.options)?;
+        let simulation = task.run(&sweep, &self.options)?;
         // Other runs were not needed, or were done before.
         let left_out = runs(&task.files(&self.options)?).saturating_sub(done.into_inner());
         self.runs.fetch_sub(left_out, Ordering::Relaxed);

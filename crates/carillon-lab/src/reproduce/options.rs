@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use super::error::ReproduceError;
 use crate::results::{Existing, Testbed};
+use crate::scenario::ScenarioFile;
 
 /// Options for running experiments.
 pub struct Options<'a> {
@@ -24,4 +26,15 @@ pub struct Options<'a> {
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told after each run, with the number of all that are run. With a precision it becomes smaller on the way.
     pub progress: &'a (dyn Fn(usize) + Sync),
+}
+
+impl Options<'_> {
+    /// Returns a scenario with the seed and the messages of the options.
+    pub(super) fn applied_to(&self, file: ScenarioFile) -> Result<ScenarioFile, ReproduceError> {
+        let seed = self.seed.map(|seed| ("run.seed", seed.to_string()));
+        let messages = self.messages.map(|messages| ("workload.messages", messages.to_string()));
+        let settings: Vec<_> =
+            seed.iter().chain(&messages).map(|(key, value)| (*key, value.as_str())).collect();
+        Ok(file.with_all(&settings)?)
+    }
 }

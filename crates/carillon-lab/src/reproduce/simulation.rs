@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use super::error::ReproduceError;
 use super::kept::Source;
-use super::options::Options;
-use super::task::Task;
 use crate::metrics::{Bounds, Terms};
-use crate::results::{Contents, SweepOptions, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, number_of, text_of};
 use crate::statistics::Summary;
 use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
@@ -54,39 +51,6 @@ struct Measures {
 }
 
 impl Simulation {
-    /// The scenario with the seed and the messages of the options.
-    pub(super) fn with_options(
-        file: ScenarioFile,
-        options: &Options<'_>,
-    ) -> Result<ScenarioFile, ReproduceError> {
-        let seed = options.seed.map(|seed| ("run.seed", seed.to_string()));
-        let messages = options.messages.map(|messages| ("workload.messages", messages.to_string()));
-        let settings: Vec<_> =
-            seed.iter().chain(&messages).map(|(key, value)| (*key, value.as_str())).collect();
-        Ok(file.with_all(&settings)?)
-    }
-
-    /// Runs a scenario into its folder below `--out` and reads the results.
-    pub(super) fn run(
-        task: &Task,
-        sweep: &SweepOptions<'_>,
-        options: &Options<'_>,
-    ) -> Result<Self, ReproduceError> {
-        let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
-            let contents = Contents { samples, ..sweep.contents };
-            run_into(file, dir, &SweepOptions { contents, ..*sweep })?;
-            Simulation::read(dir, file)
-        };
-        let dir = options.out.join(&task.id);
-        let files = task.files(options)?;
-        let mut simulation = read(&dir, &files[0], options.samples && task.has_samples)?;
-        if let Some(file) = files.get(1) {
-            let unicast = read(&options.out.join(format!("{}-unicast", task.id)), file, false)?;
-            simulation.unicast_deviation = Some(simulation.unicast_deviation(&unicast));
-        }
-        Ok(simulation)
-    }
-
     /// Reads the result folder of a scenario.
     pub fn read(dir: &Path, file: &ScenarioFile) -> Result<Self, ReproduceError> {
         let wrong = |what: &str| ReproduceError::File(format!("{}: {what}", dir.display()));
@@ -158,7 +122,7 @@ impl Simulation {
 
     /// The greatest relative difference between what the unicast equivalent took at each of these points and the
     /// formula's r n d + r a; the least time is that of the last window, if it is not full.
-    fn unicast_deviation(&self, unicast: &Simulation) -> f64 {
+    pub(super) fn unicast_deviation(&self, unicast: &Simulation) -> f64 {
         let of_point = |(multicast, unicast): (&SimulatedPoint, &SimulatedPoint)| {
             let (terms, bounds) = multicast.terms.zip(multicast.bounds)?;
             let latency = unicast.summary("message_latency_s")?;

@@ -1,10 +1,13 @@
 //! Scenarios that an experiment simulates.
 
+use std::path::Path;
+
 use super::error::ReproduceError;
 use super::experiment::{Experiment, ExperimentKind};
 use super::options::Options;
 use super::simulation::Simulation;
 use super::table::TableSpec;
+use crate::results::{Contents, SweepOptions, run_into};
 use crate::scenario::ScenarioFile;
 
 /// Scenario that an experiment simulates.
@@ -52,6 +55,27 @@ impl Task {
         let unicast =
             self.unicast_settings.map(|settings| self.file.clone().with_all(settings)).transpose()?;
         let files = std::iter::once(self.file.clone()).chain(unicast);
-        files.map(|file| Simulation::with_options(file, options)).collect()
+        files.map(|file| options.applied_to(file)).collect()
+    }
+
+    /// Runs the scenario into its folder below `--out` and reads the results.
+    pub(super) fn run(
+        &self,
+        sweep: &SweepOptions<'_>,
+        options: &Options<'_>,
+    ) -> Result<Simulation, ReproduceError> {
+        let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
+            let contents = Contents { samples, ..sweep.contents };
+            run_into(file, dir, &SweepOptions { contents, ..*sweep })?;
+            Simulation::read(dir, file)
+        };
+        let dir = options.out.join(&self.id);
+        let files = self.files(options)?;
+        let mut simulation = read(&dir, &files[0], options.samples && self.has_samples)?;
+        if let Some(file) = files.get(1) {
+            let unicast = read(&options.out.join(format!("{}-unicast", self.id)), file, false)?;
+            simulation.unicast_deviation = Some(simulation.unicast_deviation(&unicast));
+        }
+        Ok(simulation)
     }
 }
