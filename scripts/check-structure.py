@@ -35,7 +35,19 @@ STRUCT_FOLDERS = (
     "crates/carillon-net/src/",
 )
 # Folders with the files that must not import each other in a circle.
-CIRCLE_FOLDERS = (*STRUCT_FOLDERS, "crates/carillon-wire/src/")
+CIRCLE_FOLDERS = (
+    *STRUCT_FOLDERS,
+    "crates/carillon-wire/src/",
+    "crates/carillon-c/src/",
+    "crates/carillon-cli/src/",
+    "crates/carillon-core/src/",
+    "crates/carillon-lab/src/",
+    "crates/carillon-py/src/",
+    "crates/carillon-run/src/",
+    "crates/carillon-sim/src/",
+    "crates/carillon-testbed/src/",
+    "crates/carillon-web/src/",
+)
 # Reasons for exceptions.
 TABLE = "a table: an entry for each kind of packet or field"
 MODEL = "a model and the structure that it is compared with, operation by operation"
