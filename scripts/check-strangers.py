@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import functools
 import itertools
 import os
 import random
@@ -255,11 +256,21 @@ def to_norm_controlled(cell: Cell, peer: str) -> None:
     to_norm(cell, peer, "--set", "congestion=equation")
 
 
-def from_norm(cell: Cell, peer: str) -> None:
+# Blocks with more than 255 symbols are coded over 16 bits.
+LONG_BLOCKS = ("block=300", "parity=64")
+
+
+def to_norm_confirmed(cell: Cell, peer: str) -> None:
+    """Long blocks to receivers that confirm everything: the sender fails if one does not."""
+    names = ",".join(str(node) for _, node in norm_nodes(cell))
+    to_norm(cell, peer, "--expect", names, *(word for key in LONG_BLOCKS for word in ("--set", key)))
+
+
+def from_norm(cell: Cell, peer: str, more: tuple[str, ...] = ()) -> None:
     # The peer announces no end.
     settings = {host: ["--set", f"node_id={node}", "--set", "end_wait=4s"] for host, node in norm_nodes(cell)}
     carillon_receives_files(cell, "norm", NORM_GROUP, settings)
-    cell.start("s", peer, "send", cell.file, len(cell.network.receivers), f"rate={RATE * 8}")
+    cell.start("s", peer, "send", cell.file, len(cell.network.receivers), f"rate={RATE * 8}", *more)
     if cell.size == 0:
         # It waits for ever for the acknowledgment of a file without bytes, also with receivers of its own.
         for host in cell.network.receivers:
@@ -500,6 +511,8 @@ def cells() -> list[tuple[str, object, str, float, int, int]]:
     ):
         found.append((name, run, "pgm-messages", 0.05, 1_000_000, 1))
     for size in (100_000, 1_000_000):
+        found.append(("carillon to NORM, long blocks, confirmed", to_norm_confirmed, "norm-file", 0.05, size, 2))
+        found.append(("NORM to carillon, long blocks", functools.partial(from_norm, more=LONG_BLOCKS), "norm-file", 0.05, size, 2))
         found.append(("carillon to NORM with congestion control", to_norm_controlled, "norm-file", 0.05, size, 2))
     found.append(("wire cost of NORM", norm_wire_cost, "norm-file", 0.05, 10_000_000, 2))
     found.append(("sessions beside a ZeroMQ subscriber", to_zeromq_beside_sessions, "zmq-messages", 0, 100_000, 1))

@@ -150,6 +150,9 @@ pub struct PlainSessions {
     pub rate: Option<&'static str>,
     /// Contents: messages, files, or both.
     pub contents: PlainContents,
+    /// True if a sender can name receivers that are to confirm everything. They are then the members of its context, by
+    /// the identifiers of the protocol, and it [awaits](crate::Sender::awaits) those that have not.
+    pub confirms: bool,
     /// True if a receiver knows by itself that its source has ended: it is then
     /// [complete](crate::Receiver::is_complete).
     pub completes: bool,
@@ -221,6 +224,8 @@ pub struct PlainPacket {
     pub opens: bool,
     /// True if the source announces its end.
     pub ends: bool,
+    /// True if another receiver sent it, to the group: a request to the source, of which all learn.
+    pub is_request: bool,
 }
 
 /// Transport of packets directly over IP.

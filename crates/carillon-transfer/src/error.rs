@@ -87,6 +87,9 @@ pub enum Error {
     /// The messages of the protocol are files, or they are not.
     #[error("the protocol \"{0}\" sends {1} in plain sessions")]
     PlainMessages(&'static str, &'static str),
+    /// Receivers of the protocol confirm nothing in plain sessions.
+    #[error("receivers of the protocol \"{0}\" confirm nothing in plain sessions, so none can be expected")]
+    PlainUnconfirmed(&'static str),
     /// A message of a plain session does not fit a packet, or has no bytes.
     #[error("messages of {bytes} bytes cannot be sent: from 1 to {max} fit a packet here")]
     MessageBytes {
@@ -192,6 +195,7 @@ impl Error {
             | Error::ZeroMqPort { .. }
             | Error::NoFraming(_)
             | Error::PlainMessages(..)
+            | Error::PlainUnconfirmed(_)
             | Error::MessageBytes { .. }
             | Error::NoRelays(_)
             | Error::CannotDelete(_)

@@ -12,7 +12,7 @@ use carillon_transfer::files::shown_path;
 use carillon_transfer::options::Settings;
 use carillon_transfer::plain::{
     Framing, NamedFile, PlainFolder, PlainLimits, PlainNews, PlainReceive, PlainReceiveRun, PlainReport,
-    PlainSend, PlainSource, plain_contents,
+    PlainSend, PlainSource, plain_contents, receiver_id,
 };
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use serde_json::json;
@@ -37,6 +37,7 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
         rate,
         datagram: datagram.map(|bytes| bytes as usize),
         hops,
+        expect: expected(args)?,
         ..PlainSend::new(&args.protocol)
     };
     let stop = Stop::on_signals()?;
@@ -64,7 +65,22 @@ pub fn send(args: &send::Args) -> anyhow::Result<()> {
     }
     let complete = !stop.asked() || told && !sends_files;
     print_sent(&report, args.network.json, complete, if sends_files { "file" } else { "message" })?;
-    if complete { Ok(()) } else { Err(JobFailed.into()) }
+    let are_confirmed = report.receivers.iter().all(|(_, confirmed)| *confirmed);
+    if complete && are_confirmed { Ok(()) } else { Err(JobFailed.into()) }
+}
+
+/// Identifiers of the receivers that are to confirm everything.
+fn expected(args: &send::Args) -> anyhow::Result<Vec<u32>> {
+    let texts = args.expect.iter().flatten();
+    texts
+        .map(|text| {
+            receiver_id(text).with_context(|| {
+                format!(
+                    "--expect {text}: with --plain, the node identifier of a receiver, such as 11 or 10.0.0.7"
+                )
+            })
+        })
+        .collect()
 }
 
 /// Returns true if whole files are sent under their names. Where the protocol has messages too, what concerns messages
@@ -117,6 +133,7 @@ fn open_input(paths: &[PathBuf], stream: bool) -> anyhow::Result<Box<dyn Read + 
 
 fn print_sent(report: &PlainReport, json: bool, complete: bool, what: &str) -> anyhow::Result<()> {
     let PlainReport { messages, bytes, repairs, .. } = *report;
+    let receivers = &report.receivers;
     let seconds = report.time.as_secs_f64();
     if json {
         return print_json(&json!({
@@ -128,12 +145,25 @@ fn print_sent(report: &PlainReport, json: bool, complete: bool, what: &str) -> a
             "datagrams_sent": report.datagrams_sent,
             "datagrams_received": report.datagrams_received,
             "seconds": seconds,
+            "receivers": receivers.iter().map(|(id, confirmed)| {
+                json!({ "id": id, "outcome": if *confirmed { "confirmed" } else { "no-answer" } })
+            }).collect::<Vec<_>>(),
         }));
     }
+    let silent: Vec<String> =
+        receivers.iter().filter(|(_, confirmed)| !confirmed).map(|(id, _)| id.to_string()).collect();
+    let (confirmed, all) = (receivers.len() - silent.len(), receivers.len());
+    let confirmation = match &silent[..] {
+        _ if receivers.is_empty() => "nothing confirms what has arrived".to_owned(),
+        [] => format!("{all} of {all} receivers have confirmed everything"),
+        silent => format!(
+            "{confirmed} of {all} receivers have confirmed everything, without an answer: {}",
+            silent.join(", ")
+        ),
+    };
     let plural = if messages == 1 { "" } else { "s" };
     println!(
-        "sent {messages} {what}{plural}, {} in {seconds:.2} s, {repairs} repairs; \
-         nothing confirms what has arrived",
+        "sent {messages} {what}{plural}, {} in {seconds:.2} s, {repairs} repairs; {confirmation}",
         Human(bytes)
     );
     Ok(())

@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, BuildContext, Config, ConfigError, Delivery, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, PlainSessions, ProtocolEntry, Received, Receiver, SourceKey, Time,
-    Timers, Transmit,
+    AddressBook, Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events,
+    GroupId, Machine, MessageId, NodeId, Notice, PlainSessions, ProtocolEntry, Received, Receiver, SourceKey,
+    Time, Timers, Transmit,
 };
 
 use budget::RequestBudget;
@@ -271,6 +271,9 @@ impl PlainReceiver {
         if !self.limits.from.is_empty() && !self.limits.from.contains(&address) {
             return Err(DropReason::NotAMember);
         }
+        if packet.is_request {
+            return self.pass_request(now, packet.source, datagram);
+        }
         let source = PlainSource { address, key: packet.source };
         let is_another = self.sources.get(&source).is_some_and(|reception| {
             let since = reception.ended.map(|ended| now.since(ended));
@@ -293,6 +296,16 @@ impl PlainReceiver {
         reception.budget.earn(datagram.bytes.len());
         reception.ends |= packet.ends;
         machine.handle_datagram(now, Received { source: reception.node, ..datagram });
+        Ok(())
+    }
+
+    /// Passes the request of another receiver to the machine of its source, which may have any address.
+    fn pass_request(&mut self, now: Time, key: SourceKey, datagram: Received<'_>) -> Result<(), DropReason> {
+        let is_to_group = matches!(datagram.destination, Dest::Group { .. });
+        let of_source = self.sources.iter_mut().filter(|(source, _)| is_to_group && source.key == key);
+        let mut machines = of_source.filter_map(|(_, reception)| reception.machine.as_mut()).peekable();
+        machines.peek().ok_or(DropReason::NotAMember)?;
+        machines.for_each(|machine| machine.handle_datagram(now, datagram));
         Ok(())
     }
 

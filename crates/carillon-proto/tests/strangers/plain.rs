@@ -115,10 +115,23 @@ fn as_plain_norm(rng: &mut carillon_core::Rng, buf: &mut Vec<u8>) {
     let mut extensions = Vec::new();
     let size = [0, 1, 5000, 100_000, 1 << 20, 1 << 47][rng.below(6) as usize];
     let segment = content.len() as u16 - if is_stream { norm::StreamHeader::LEN as u16 } else { 0 };
-    norm::Extensions::push_rs8(
-        &mut extensions,
-        norm::Transmission { size, segment, block: 64, parity: 20, bits: 8 },
-    );
+    // Some sources of files have long blocks.
+    let is_long = packet.source % 4 == 1;
+    if is_long {
+        let block = [300, 1000, u16::MAX][rng.below(3) as usize];
+        let sizes = norm::Transmission { size, segment, block, parity: 24, bits: 16 };
+        norm::Extensions::push_rs(&mut extensions, sizes);
+    } else {
+        let sizes = norm::Transmission { size, segment, block: 64, parity: 20, bits: 8 };
+        norm::Extensions::push_rs8(&mut extensions, sizes);
+    }
+    match &mut packet.body {
+        norm::Body::Data { position, .. } if is_long => {
+            *position = norm::Position::Rs { both: (rng.below(3) << 16 | rng.below(400)) as u32 };
+        }
+        norm::Body::Info { fec_id, .. } if is_long => *fec_id = 2,
+        _ => {}
+    }
     if let norm::Body::Data { object, payload, .. } | norm::Body::Info { object, payload, .. } =
         &mut packet.body
     {

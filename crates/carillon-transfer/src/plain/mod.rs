@@ -64,7 +64,7 @@ pub use carillon_proto::plain::{NamedFile, PlainLimits, PlainNews, PlainSource};
 pub use folder::PlainFolder;
 pub use framing::Framing;
 pub use receive::{PlainReceive, PlainReceiveRun};
-pub use send::{PlainReport, PlainSend, PlainSendRun};
+pub use send::{PlainReport, PlainSend, PlainSendRun, receiver_id};
 
 use crate::Error;
 use crate::network::random;

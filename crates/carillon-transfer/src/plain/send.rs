@@ -2,12 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::Duration;
 
 use carillon_core::{
-    Application, BitRate, Bytes, Machine, Observer, OfferError, PlainContents, PlainKind, Sender, Time,
+    Application, BitRate, BuildContext, Bytes, Machine, NodeId, Observer, OfferError, PlainContents,
+    PlainKind, Sender, Time,
 };
 use carillon_net::{DriveError, Driver, Endpoint};
 
@@ -40,10 +42,12 @@ pub struct PlainSend {
     pub datagram: Option<usize>,
     /// Maximum number of hops.
     pub hops: u8,
+    /// Receivers that are to confirm everything, by their [identifiers](receiver_id). The sender ends once all have.
+    pub expect: Vec<u32>,
 }
 
-/// Result of a plain sender, which never learns what has arrived.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Result of a plain sender. It learns what has arrived from receivers that it names only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlainReport {
     /// Number of messages sent.
@@ -58,10 +62,13 @@ pub struct PlainReport {
     pub datagrams_received: u64,
     /// Time from the start to the end.
     pub time: Duration,
+    /// Receivers that were [named](PlainSend::expect), each with true if it has confirmed everything.
+    pub receivers: Vec<(u32, bool)>,
 }
 
 /// A running plain sender, for [`run_to_end`](crate::run_loop::run_to_end).
 pub struct PlainSendRun<O: Observer> {
+    expect: Vec<u32>,
     driver: Driver<dyn Machine, Outgoing, Tally<O>>,
     /// Time for which it answers requests after the last message.
     linger: Duration,
@@ -83,6 +90,13 @@ struct Outgoing {
     failure: Option<Error>,
 }
 
+/// Identifier of a receiver in this text: a number, or an IPv4 address that stands for the number of its four bytes, as
+/// NRL's NORM has it by default. `None` for the numbers that NORM reserves, and for anything else.
+pub fn receiver_id(text: &str) -> Option<u32> {
+    let id = text.parse().ok().or_else(|| text.parse::<Ipv4Addr>().ok().map(u32::from));
+    id.filter(|&id| id != 0 && id != u32::MAX)
+}
+
 impl PlainSend {
     /// Creates options with defaults.
     pub fn new(protocol: &str) -> Self {
@@ -95,6 +109,7 @@ impl PlainSend {
             rate: None,
             datagram: None,
             hops: 1,
+            expect: Vec::new(),
         }
     }
 
@@ -180,7 +195,13 @@ impl PlainSend {
         let contents = plain.sessions.contents;
         let contents = if kind == PlainKind::Files { PlainContents::Messages } else { contents };
         let packer = Packer::new(self.framing, contents, max_payload);
-        let context = context(&endpoint, &seeds, self.rate, max_payload)?;
+        if !self.expect.is_empty() && !plain.sessions.confirms {
+            return Err(Error::PlainUnconfirmed(plain_protocol(&self.protocol)?.0.name));
+        }
+        let context = BuildContext {
+            members: self.expect.iter().copied().map(NodeId).collect(),
+            ..context(&endpoint, &seeds, self.rate, max_payload)?
+        };
         let machine = (plain.sessions.sender)(kind, &context, &plain.config)?;
         let outgoing = Outgoing {
             input: input().map_err(Error::NoThread)?,
@@ -193,6 +214,7 @@ impl PlainSend {
             failure: None,
         };
         Ok(PlainSendRun {
+            expect: self.expect.clone(),
             linger: plain
                 .sessions
                 .linger
@@ -225,7 +247,10 @@ impl<O: Observer> PlainSendRun<O> {
     }
 
     /// The result so far.
-    pub fn report(&self) -> PlainReport {
+    pub fn report(&mut self) -> PlainReport {
+        let sender = self.driver.machine_mut().as_sender();
+        let is_confirmed = |id: u32| sender.as_ref().is_some_and(|sender| !sender.awaits(NodeId(id)));
+        let receivers = self.expect.iter().map(|&id| (id, is_confirmed(id))).collect();
         let (outgoing, stats) = (self.driver.application(), self.driver.stats());
         PlainReport {
             messages: outgoing.messages,
@@ -234,6 +259,7 @@ impl<O: Observer> PlainSendRun<O> {
             datagrams_sent: stats.datagrams_sent,
             datagrams_received: stats.datagrams_received,
             time: self.driver.now().since(Time::ZERO),
+            receivers,
         }
     }
 

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use carillon_core::NoObserver;
-use carillon_transfer::plain::{Framing, PlainFolder, PlainNews, PlainReceive, PlainSend, plain_contents};
+use carillon_transfer::plain::{
+    Framing, PlainFolder, PlainNews, PlainReceive, PlainSend, plain_contents, receiver_id,
+};
 use carillon_transfer::run_loop::{RunControl, run_to_end};
 use carillon_transfer::{Error, Network};
 
@@ -53,6 +55,53 @@ fn files_arrive_with_their_names() {
     assert_eq!((report.messages, report.bytes, report.datagrams_received), (3, 100_005, 0));
 }
 
+/// Files by NORM in blocks of more than 255 symbols. The sender reports which of the receivers that it names have
+/// confirmed everything.
+#[test]
+fn named_receivers_confirm_files() {
+    let Some(group) = carillon_testkit::loopback_group() else { return };
+    let network = Network { group, interface: Some("lo".to_owned()), ..Network::default() };
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("file");
+    let content: Vec<u8> = (0..1_000_000_u32).map(|byte| (byte / 3) as u8).collect();
+    std::fs::write(&path, &content).expect("it can be written");
+    let set = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let mut options = PlainReceive::new("norm");
+    options.settings.push(set("node_id", "11"));
+    let bound = options.bind(&network).expect("sockets");
+    let mut receiver = options.open(bound, NoObserver).expect("a receiver");
+    let sender = std::thread::spawn(move || {
+        let long = [set("block", "500"), set("parity", "40"), set("grtt", "2 ms"), set("robust_factor", "5")];
+        let mut options = PlainSend { expect: vec![11, 12], ..PlainSend::new("norm") };
+        options.settings.extend(long);
+        let mut run = options.open_files(options.bind(&network)?, &[path], NoObserver)?;
+        run_to_end(&mut run, |_| Ok::<_, Error>(RunControl::Continue))?;
+        Ok::<_, Error>(run.report())
+    });
+    let (mut files, mut end) = (Vec::new(), None);
+    run_to_end(&mut receiver, |receiver| {
+        for news in receiver.take_news() {
+            match news {
+                PlainNews::File { file, .. } => files.push(file.content),
+                PlainNews::Closed { lost, ended, .. } => end = Some((lost, ended)),
+                PlainNews::Opened(_) | PlainNews::Message { .. } => {}
+            }
+        }
+        Ok::<_, Error>(if end.is_some() { RunControl::Drop } else { RunControl::Continue })
+    })
+    .expect("it receives");
+    assert!(end == Some((0, true)) && files == [content]);
+    let report = sender.join().expect("it does not panic").expect("it sends");
+    assert_eq!(report.receivers, [(11, true), (12, false)]);
+}
+
+#[test]
+fn identifiers_of_receivers_are_numbers_or_addresses() {
+    let ids = ["11", "10.0.0.7", "4294967294", "0", "4294967295", "a", "-1", ""].map(receiver_id);
+    assert_eq!(ids[..3], [Some(11), Some(0x0a00_0007), Some(u32::MAX - 1)]);
+    assert!(ids[3..].iter().all(Option::is_none));
+}
+
 /// A stream of NORM, with and without the frames of ZeroMQ: messages keep their boundaries, also those longer than a
 /// packet.
 #[test]
@@ -99,6 +148,9 @@ fn streams_and_files_are_not_confused() {
     let input = std::io::Cursor::new("text");
     let bound = flute.bind(&network).expect("sockets");
     assert!(matches!(flute.open(bound, input, NoObserver), Err(Error::PlainMessages("flute", _))));
+    let named = PlainSend { expect: vec![11], ..PlainSend::new("flute") };
+    let bound = named.bind(&network).expect("sockets");
+    assert!(matches!(named.open_files(bound, &[], NoObserver), Err(Error::PlainUnconfirmed("flute"))));
     let pgm = PlainSend::new("pgm");
     let bound = flute.bind(&network).expect("sockets");
     assert!(matches!(pgm.open_files(bound, &[], NoObserver), Err(Error::PlainMessages("pgm", _))));

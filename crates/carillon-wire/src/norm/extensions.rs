@@ -23,7 +23,7 @@ pub struct Transmission {
     pub block: u16,
     /// Number of parity symbols of a block.
     pub parity: u16,
-    /// Bits of a symbol number: 8 or 16.
+    /// Bits of a symbol number: 8 or 16 (FEC encoding 2).
     pub bits: u8,
 }
 
@@ -75,6 +75,17 @@ impl<'a> Extensions<'a> {
         buf.extend_from_slice(&transmission.size.to_be_bytes()[2..]);
         buf.extend_from_slice(&transmission.segment.to_be_bytes());
         buf.extend_from_slice(&[transmission.block.min(255) as u8, transmission.parity.min(255) as u8]);
+    }
+
+    /// Appends the transmission information of an object with FEC encoding 2, as [`Extensions::push_rs8`] does. A
+    /// packet has one symbol.
+    pub fn push_rs(buf: &mut Vec<u8>, transmission: Transmission) {
+        buf.extend_from_slice(&[FTI, 4]);
+        buf.extend_from_slice(&transmission.size.to_be_bytes()[2..]);
+        buf.extend_from_slice(&[transmission.bits, 1]);
+        buf.extend_from_slice(&transmission.segment.to_be_bytes());
+        buf.extend_from_slice(&transmission.block.to_be_bytes());
+        buf.extend_from_slice(&transmission.parity.to_be_bytes());
     }
 
     /// Appends the sender's rate, in the code of [`decode_rate`].

@@ -55,8 +55,8 @@ impl Request<'_> {
 }
 
 impl Item {
-    /// Bytes of an item of FEC encoding 5.
-    pub const RS8_LEN: usize = 8;
+    /// Bytes of an item of FEC encoding 2 or 5.
+    pub const RS_LEN: usize = 8;
 
     fn read(fields: &mut Reader<'_>) -> Result<Item, ParseError> {
         let fec_id = fields.u8()?;

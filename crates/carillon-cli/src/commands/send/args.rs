@@ -113,7 +113,8 @@ pub struct Args {
     #[arg(long, value_name = "N", conflicts_with = "expect", help_heading = "Receivers")]
     pub(in crate::commands) receivers: Option<usize>,
     /// Start when the receivers of these names have joined, or after --wait or --join-timeout without the missing
-    /// ones. Others are refused. NAME=ADDRESS admits this receiver from this address only.
+    /// ones. Others are refused. NAME=ADDRESS admits this receiver from this address only. With --plain and NORM: the
+    /// node identifiers of receivers that are to confirm everything.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Receivers")]
     pub(in crate::commands) expect: Option<Vec<String>>,
     /// Wait for this number of helpers of the protocol (`carillon relay`), or for the helpers of these names.
@@ -187,11 +188,10 @@ fn helpers(text: &str) -> Result<HelperSelection, String> {
 }
 
 /// Options that need the session of Carillon.
-const PLAIN_CONFLICTS: [&str; 15] = [
+const PLAIN_CONFLICTS: [&str; 14] = [
     "join",
     "one_way",
     "receivers",
-    "expect",
     "wait",
     "all_or_nothing",
     "relays",

@@ -79,12 +79,12 @@ impl SymbolCode for Rizzo {
         let known: Vec<_> = (0..).zip(block.chunks(symbol)).collect();
         let first = known.len();
         let last = (first + count).min(usize::from(self.total)).min(MAX_SYMBOLS);
-        (first..last).map(|number| code_symbol(&known, number as u8, symbol)).collect()
+        (first..last).map(|number| code_symbol(&known, number as u16, symbol)).collect()
     }
 
     fn restore(&self, sources: usize, symbol: usize, known: &BTreeMap<u32, Vec<u8>>) -> Option<Vec<u8>> {
-        let some: Vec<(u8, &[u8])> =
-            known.iter().take(sources).map(|(&number, bytes)| (number as u8, &bytes[..])).collect();
+        let some: Vec<(u16, &[u8])> =
+            known.iter().take(sources).map(|(&number, bytes)| (number as u16, &bytes[..])).collect();
         if some.len() < sources {
             return None;
         }
@@ -92,7 +92,7 @@ impl SymbolCode for Rizzo {
         for number in 0..sources as u32 {
             match known.get(&number) {
                 Some(bytes) => block.extend_from_slice(bytes),
-                None => block.extend_from_slice(&code_symbol(&some, number as u8, symbol)),
+                None => block.extend_from_slice(&code_symbol(&some, number as u16, symbol)),
             }
             block.resize((number as usize + 1) * symbol, 0);
         }

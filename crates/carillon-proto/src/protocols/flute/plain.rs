@@ -15,6 +15,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     clock: Some("clock"),
     rate: Some("rate"),
     contents: PlainContents::Files,
+    confirms: false,
     completes: true,
     reopens_after: Some(REOPENS_AFTER),
     source_memory: 64 << 20,
@@ -23,7 +24,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
         let tsi = packet.identifiers.tsi()?;
         // Some senders begin with an announcement of the end, which ends nothing yet.
         let opens = !packet.closes_session && packet.identifiers.toi().is_some();
-        Some(PlainPacket { source: SourceKey(tsi), opens, ends: false })
+        Some(PlainPacket { source: SourceKey(tsi), opens, ends: false, is_request: false })
     },
     sender: |_, build, settings| Ok(Box::new(FluteSender::new(true, build, settings)?)),
     receiver: |key, build, settings| Ok(Box::new(FluteReceiver::new(key.0, true, build, settings)?)),

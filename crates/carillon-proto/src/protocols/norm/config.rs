@@ -26,7 +26,10 @@ impl Shape {
     pub fn new(settings: &Config) -> Result<Shape, ConfigError> {
         let (block, parity) = (settings.count("block"), settings.count("parity"));
         if block + parity > MAX_SYMBOLS as u64 {
-            let reason = format!("block + parity = {} exceeds {MAX_SYMBOLS} symbols", block + parity);
+            let reason = format!(
+                "block + parity = {} exceeds {MAX_SYMBOLS} symbols, which only files of plain sessions may",
+                block + parity
+            );
             return Err(ConfigError::Conflict(reason));
         }
         Ok(Shape { block, parity: parity as u8 })
@@ -52,8 +55,9 @@ pub(super) fn positive(settings: &Config, rate: BitRate, name: &str) -> Result<D
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter::count("block", (1, 200), "64").doc("number of source symbols in a block; from NRL's implementation"),
-    Parameter::count("parity", (0, 200), "8")
+    Parameter::count("block", (1, 1000), "64")
+        .doc("number of source symbols in a block; from NRL's implementation. Files of plain sessions may have more than 255 symbols in a block, parity included"),
+    Parameter::count("parity", (0, 1000), "8")
         .doc("number of parity symbols of a block; later repairs repeat source symbols; from NRL's implementation"),
     Parameter::count("auto_parity", (0, 200), "0").doc("parity symbols sent after each block without a request"),
     Parameter::count("backoff_factor", (0, 15), "4")

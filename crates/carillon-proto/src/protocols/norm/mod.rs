@@ -10,6 +10,7 @@
 //! `docs/protocols/norm.md` lists what is left out.
 
 mod config;
+mod confirmations;
 mod congestion;
 mod cycle;
 mod files;

@@ -9,7 +9,7 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, DropReason, ObservedState, PlainContents, PlainKind,
     PlainPacket, PlainSessions, Received, Role, SourceKey, Transmit,
 };
-use carillon_wire::norm::{Body, Command, Object, Packet, Position, SenderState};
+use carillon_wire::norm::{Body, Command, Object, Packet, Position, Response, SenderState};
 
 use super::files::{NormFileReceiver, NormFileSender};
 use super::identity::parse;
@@ -35,6 +35,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     clock: None,
     rate: Some("rate"),
     contents: PlainContents::FilesOrStream,
+    confirms: true,
     completes: true,
     reopens_after: Some(REOPENS_AFTER),
     source_memory: 64 << 20,
@@ -43,9 +44,14 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
         let (sender, opens) = match packet.body {
             Body::Info { sender, .. } | Body::Data { sender, .. } => (sender, true),
             Body::Command { sender, command } => (sender, matches!(command, Command::Flush { .. })),
-            Body::Nack { .. } | Body::Ack { .. } => return None,
+            // Requests of other receivers suppress own ones.
+            Body::Nack { response: Response { sender, instance, .. }, .. } => {
+                let source = SourceKey(u64::from(sender) << 16 | u64::from(instance));
+                return Some(PlainPacket { source, opens: false, ends: false, is_request: true });
+            }
+            Body::Ack { .. } => return None,
         };
-        Some(PlainPacket { source: key(packet.source, sender), opens, ends: false })
+        Some(PlainPacket { source: key(packet.source, sender), opens, ends: false, is_request: false })
     },
     sender: |kind, build, settings| match kind {
         PlainKind::Files => Ok(Box::new(NormFileSender::new(build, settings)?)),

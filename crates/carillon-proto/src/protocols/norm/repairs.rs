@@ -158,5 +158,5 @@ impl Wants {
 
 /// Bytes of the request for a run of symbols.
 fn run_len(first: u8, last: u8) -> usize {
-    Request::HEADER_LEN + if first == last { Item::RS8_LEN } else { 2 * Item::RS8_LEN }
+    Request::HEADER_LEN + if first == last { Item::RS_LEN } else { 2 * Item::RS_LEN }
 }

@@ -25,6 +25,8 @@ pub(super) struct Requesting<N, C> {
     silent: u64,
     /// True if the last wait was left to others.
     deferred: bool,
+    /// Number of times in a row that requests of others stood for own ones.
+    suppressed: u32,
     /// Number of phases so far.
     turn: u64,
 }
@@ -42,6 +44,7 @@ impl<N: Default, C: Default> Requesting<N, C> {
             due: None,
             silent: 0,
             deferred: false,
+            suppressed: 0,
             turn: 0,
         }
     }
@@ -91,6 +94,14 @@ impl<N: Default, C: Default> Requesting<N, C> {
         Some(wait.max(SHORTEST_WAIT))
     }
 
+    /// Returns true if requests of others stand for the own ones, which they cover or not. Not for ever, since nothing
+    /// proves that the sender has them.
+    pub fn is_left_to_others(&mut self, is_covered: bool) -> bool {
+        let is_left = is_covered && self.suppressed < MAX_SUPPRESSED;
+        self.suppressed = if is_left { self.suppressed + 1 } else { 0 };
+        is_left
+    }
+
     /// Begins a hold-off and returns its length: K + 2 round-trip times.
     pub fn hold_off(&mut self, timing: &Timing) -> Duration {
         self.enter(Phase::HoldOff);
@@ -99,5 +110,7 @@ impl<N: Default, C: Default> Requesting<N, C> {
     }
 }
 
+/// Maximum number of times in a row that requests of others stand for own ones.
+const MAX_SUPPRESSED: u32 = 8;
 /// Shortest wait, so that a timer never fires twice at one instant.
 const SHORTEST_WAIT: Duration = Duration::from_micros(1);

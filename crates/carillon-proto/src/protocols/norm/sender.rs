@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, MessageId, ObservedState, OfferError, Received, Role,
-    TokenBucket, Transmit,
+    BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, ObservedState, OfferError, Received,
+    Role, TokenBucket, Transmit,
 };
 use carillon_wire::norm::{
-    Body, Command, Extensions, Nodes, Object, Packet, Position, SenderState, StreamHeader, Transmission,
-    encode_group_size, encode_rate,
+    Body, Command, Extensions, Item, Nodes, Object, Packet, Position, SenderState, StreamHeader,
+    Transmission, encode_group_size, encode_rate,
 };
 
 use super::config::{HEADER_LEN, Shape, positive};
+use super::confirmations::Confirmations;
 use super::congestion::GroupRate;
 pub use super::cycle::Timer;
 use super::cycle::{Cycle, Pending, Probing};
@@ -57,6 +58,8 @@ pub struct NormSender {
     members: Members,
     /// Repair budget for each member; all other requesters share one.
     budget: RepairBudget<Option<usize>>,
+    /// Acknowledgments of the receivers that FLUSH commands of a plain session name.
+    confirmations: Confirmations,
     probing: Probing,
     pending: Pending,
     /// Number of FLUSH commands that are left.
@@ -137,6 +140,7 @@ impl NormSender {
             repairs: Wants::default(),
             members: Members::new(build.members.clone()),
             budget: RepairBudget::new(settings.count("repair_budget")),
+            confirmations: Confirmations::default(),
             probing: Probing { sequence: 0, interval: least, most: span("probe_max")?, active: false },
             pending: Pending::default(),
             flushes: 0,
@@ -220,12 +224,11 @@ impl NormSender {
             self.emit_command(Command::RepairAdvertisement { limited: !all, requests }, none, buf);
             context.events.control("repair_adv", last);
         } else if std::mem::take(&mut self.pending.flush) {
-            let position = self.position(last);
-            self.emit_command(
-                Command::Flush { object: STREAM, position, nodes: Nodes::default() },
-                none,
-                buf,
-            );
+            let item = Item { object: STREAM, position: self.position(last) };
+            let nodes = self.confirmations.name(item, self.policy.segment.into());
+            let nodes = Nodes::new(&nodes).unwrap_or_default();
+            let Item { object, position } = item;
+            self.emit_command(Command::Flush { object, position, nodes }, none, buf);
             context.events.control("flush", last);
         } else if std::mem::take(&mut self.pending.end) {
             self.emit_command(Command::End, none, buf);
@@ -277,9 +280,23 @@ impl NormSender {
         context.timers.arm(Timer::Probe, context.now + interval);
     }
 
+    /// Returns true if all receivers that were named have everything that was offered.
+    fn is_confirmed(&self) -> bool {
+        let last = self.position(self.window.next().saturating_sub(1));
+        self.window.is_sent() && self.confirmations.have_all(Item { object: STREAM, position: last })
+    }
+
+    /// Handles an ACK. The last one of a session that is finished ends it.
+    fn on_ack(&mut self, context: &mut Context, source: u32, kind: u8, payload: &[u8]) {
+        context.events.received("ack", 0u64);
+        if self.confirmations.on_ack(source, kind, payload) && self.is_confirmed() {
+            context.timers.arm(Timer::Flush, context.now);
+        }
+    }
+
     fn on_flush_timer(&mut self, context: &mut Context) {
         let idle = self.window.is_sent() && self.repairs.is_empty() && self.window.next() > 0;
-        if idle && self.flushes == 0 {
+        if idle && (self.flushes == 0 || self.is_confirmed()) {
             // Nothing more follows, and the last FLUSH was 2 round-trip times ago.
             self.pending.end = self.finished && !(self.closed && self.plain.is_some());
             return;
@@ -341,7 +358,8 @@ impl Part for NormSender {
         }
         match packet.body {
             Body::Nack { requests, .. } => self.on_nack(context, datagram.source, requests),
-            _ => context.events.received("ack", 0u64),
+            Body::Ack { kind, payload, .. } => self.on_ack(context, packet.source, kind, payload),
+            _ => {}
         }
     }
 
@@ -388,6 +406,11 @@ impl Part for NormSender {
         self.finished = true;
         self.end_stream(context);
         self.close_when_sent();
+    }
+
+    /// A member of a plain session is a receiver with this identifier that is to confirm everything.
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
+        self.confirmations.awaits(member)
     }
 
     fn is_finished(&self) -> bool {

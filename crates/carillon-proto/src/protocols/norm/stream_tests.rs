@@ -39,6 +39,21 @@ fn stream(world: &mut World, messages: u64, seed: u64) -> Vec<(Option<u16>, Byte
 
 /// RFC 5740, 4.2.1: a stream of messages longer than the buffer arrives through losses, with the places where messages
 /// begin.
+/// The sender of a stream may name its receivers too. It ends once they have confirmed the end of the stream.
+#[test]
+fn named_receivers_confirm_a_stream() {
+    for loss in [0, 10] {
+        let mut world = World::expecting(&[11, 12], PlainKind::Messages, (2, loss), 2, &[]);
+        (0..50).for_each(|number| assert!(world.offer_piece(Some(0), &[number; 100])));
+        world.finish();
+        world.run();
+        assert_eq!(world.ends, [[(0, true)], [(0, true)]]);
+        assert!(!world.awaits(11) && !world.awaits(12));
+        let flushes = world.sent.get("flush").copied().unwrap_or_default();
+        assert!(flushes > 0 && (loss > 0 || flushes < 10), "{flushes} flushes at {loss} %");
+    }
+}
+
 #[test]
 fn streams_arrive_through_losses_in_a_bounded_buffer() {
     for (seed, loss) in [(1, 0), (2, 5), (3, 10)] {

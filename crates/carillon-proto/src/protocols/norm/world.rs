@@ -49,6 +49,8 @@ pub(super) struct Sent {
     pub packets: Vec<(Dest, Vec<u8>)>,
     pub dropped: Vec<DropReason>,
     pub lost: u64,
+    /// Number of requests that those of others have suppressed.
+    pub suppressed: u64,
     fired: bool,
 }
 
@@ -67,6 +69,7 @@ impl Host for Sent {
         match event {
             Event::Dropped { reason } => self.dropped.push(*reason),
             Event::LossFinal { .. } => self.lost += 1,
+            Event::RequestSuppressed { .. } => self.suppressed += 1,
             _ => {}
         }
     }
@@ -86,21 +89,39 @@ pub(super) struct World {
     rng: Rng,
     loss: u64,
     pub now: Time,
-    /// Time of arrival, destination node or the group, and bytes.
-    flight: Vec<(Time, NodeId, NodeId, Bytes)>,
+    /// Time of arrival, origin, receiving node, destination, and bytes.
+    flight: Vec<(Time, NodeId, NodeId, Dest, Bytes)>,
     /// True if what the sender sends is kept.
     pub keeps_packets: bool,
     pub packets: Vec<(Dest, Vec<u8>)>,
+    /// Number of requests that all receivers sent, and that others suppressed.
+    pub nacks: u64,
+    pub suppressed: u64,
     /// Datagrams that the sender sent, by type.
     pub sent: std::collections::BTreeMap<&'static str, u64>,
 }
 
 impl World {
     pub fn new(kind: PlainKind, receivers: usize, loss: u64, seed: u64, settings: &[(&str, &str)]) -> World {
-        let sender = (PLAIN.sender)(kind, &context(SENDER, usize::MAX), &config(settings)).expect("valid");
+        World::expecting(&[], kind, (receivers, loss), seed, settings)
+    }
+
+    /// World of a sender that names receivers. The identifiers of the receivers are 11, 12, and so on.
+    pub fn expecting(
+        names: &[u32],
+        kind: PlainKind,
+        (receivers, loss): (usize, u64),
+        seed: u64,
+        settings: &[(&str, &str)],
+    ) -> World {
+        let members = names.iter().copied().map(NodeId).collect();
+        let build = BuildContext { members, ..context(SENDER, usize::MAX) };
+        let sender = (PLAIN.sender)(kind, &build, &config(settings)).expect("valid");
         let receiver = |number: usize| {
             let context = context(NodeId(10 + number as u32), 8 << 20);
-            PlainReceiver::new(&ENTRY, &context, &config(settings), PlainLimits::default()).expect("valid")
+            let mut config = config(settings);
+            config.set(ENTRY.parameters, "node_id", &(11 + number).to_string()).expect("an identifier");
+            PlainReceiver::new(&ENTRY, &context, &config, PlainLimits::default()).expect("valid")
         };
         World {
             sender,
@@ -114,6 +135,8 @@ impl World {
             flight: Vec::new(),
             keeps_packets: false,
             packets: Vec::new(),
+            nacks: 0,
+            suppressed: 0,
             sent: Default::default(),
         }
     }
@@ -134,7 +157,7 @@ impl World {
             let name = Packet::parse(&bytes).expect("a packet").name();
             *self.sent.entry(name).or_default() += 1;
             for number in 0..self.receivers.len() {
-                self.fly(SENDER, NodeId(10 + number as u32), bytes.clone());
+                self.fly((SENDER, NodeId(10 + number as u32)), &Dest::group(GroupId(0)), &bytes);
             }
         }
         for at in 0..self.receivers.len() {
@@ -154,16 +177,23 @@ impl World {
                 }
             }
             drain(receiver, self.now, &mut Vec::new(), &mut sent);
+            self.suppressed += sent.suppressed;
             for (dest, bytes) in sent.packets {
-                assert_eq!(dest, Dest::Node(SENDER), "NACKs are for the sender");
-                self.fly(NodeId(10 + at as u32), SENDER, bytes);
+                self.nacks += u64::from(Packet::parse(&bytes).expect("a packet").name() == "nack");
+                let own = NodeId(10 + at as u32);
+                self.fly((own, SENDER), &dest, &bytes);
+                let others =
+                    (0..self.receivers.len()).filter(|&other| other != at && dest != Dest::Node(SENDER));
+                for other in others.collect::<Vec<_>>() {
+                    self.fly((own, NodeId(10 + other as u32)), &dest, &bytes);
+                }
             }
         }
     }
 
-    fn fly(&mut self, from: NodeId, to: NodeId, bytes: Vec<u8>) {
+    fn fly(&mut self, (from, to): (NodeId, NodeId), dest: &Dest, bytes: &[u8]) {
         if self.rng.below(100) >= self.loss {
-            self.flight.push((self.now + DELAY, from, to, bytes.into()));
+            self.flight.push((self.now + DELAY, from, to, dest.clone(), Bytes::copy_from_slice(bytes)));
         }
     }
 
@@ -203,8 +233,7 @@ impl World {
         let (arrived, flight) = self.flight.drain(..).partition(|flying| flying.0 <= self.now);
         self.flight = flight;
         let arrived: Vec<_> = arrived;
-        for (_, from, to, bytes) in arrived {
-            let destination = if to == SENDER { Dest::Node(SENDER) } else { Dest::group(GroupId(0)) };
+        for (_, from, to, destination, bytes) in arrived {
             let received = Received {
                 source: from,
                 destination: &destination,
@@ -229,6 +258,11 @@ impl World {
     pub fn offer_piece(&mut self, start: Option<u16>, content: &[u8]) -> bool {
         let piece = StreamPiece { start, ends: false, content: Bytes::copy_from_slice(content) };
         self.sender.as_sender().expect("a sender").offer(self.now, piece.into_message()).is_ok()
+    }
+
+    /// Returns true if the sender has no confirmation of a receiver.
+    pub fn awaits(&mut self, name: u32) -> bool {
+        self.sender.as_sender().expect("a sender").awaits(NodeId(name))
     }
 
     pub fn finish(&mut self) {

@@ -97,7 +97,7 @@ pub(super) fn encode(data: &[Bytes], index: u8) -> (Vec<u8>, bool) {
     let varies = data.iter().any(|payload| payload.len() != size);
     let framed: Vec<Bytes> = data.iter().map(|payload| framed(payload, size, varies)).collect();
     let known: Vec<Symbol<'_>> = (0..).zip(framed.iter().map(|bytes| &bytes[..])).collect();
-    (symbol(&known, index, if varies { size + LENGTH_BYTES } else { size }), varies)
+    (symbol(&known, index.into(), if varies { size + LENGTH_BYTES } else { size }), varies)
 }
 
 /// Payload as the code takes it: padded, and with its length if lengths vary (section 11.6).
@@ -180,11 +180,12 @@ impl Symbols {
             .chain(self.parity.iter().map(|(&index, payload)| (index, payload.clone())))
             .take(size as usize)
             .collect();
-        let known: Vec<Symbol<'_>> = framed.iter().map(|(index, bytes)| (*index, &bytes[..])).collect();
+        let known: Vec<Symbol<'_>> =
+            framed.iter().map(|(index, bytes)| (u16::from(*index), &bytes[..])).collect();
         let length = payload_size + if self.varies { LENGTH_BYTES } else { 0 };
         let missing = (0..size).filter(|&index| !self.has(index));
         let solved = missing.map(|index| {
-            let mut bytes = symbol(&known, index as u8, length);
+            let mut bytes = symbol(&known, index as u16, length);
             if self.varies {
                 let (_, own) = bytes.split_last_chunk::<LENGTH_BYTES>()?;
                 let own = usize::from(u16::from_be_bytes(*own));

@@ -21,6 +21,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     clock: None,
     rate: None,
     contents: PlainContents::Messages,
+    confirms: false,
     completes: false,
     reopens_after: None,
     source_memory: 8 << 20,
@@ -49,7 +50,12 @@ fn read(bytes: &[u8], settings: &Config) -> Option<PlainPacket> {
     };
     let [a, b, c, d, e, f] = tsi.gsi;
     let [g, h] = tsi.port.to_be_bytes();
-    Some(PlainPacket { source: SourceKey(u64::from_be_bytes([a, b, c, d, e, f, g, h])), opens, ends })
+    Some(PlainPacket {
+        source: SourceKey(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        opens,
+        ends,
+        is_request: false,
+    })
 }
 
 fn tsi_of(key: SourceKey) -> Tsi {

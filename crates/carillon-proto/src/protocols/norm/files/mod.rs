@@ -4,6 +4,7 @@
 //! (RFC 5052). Each packet states the sizes of its object (EXT_FTI). Repairs are as in sessions of Carillon, but a
 //! receiver may also request information, whole blocks and whole objects.
 
+mod code;
 mod geometry;
 mod names;
 mod needs;

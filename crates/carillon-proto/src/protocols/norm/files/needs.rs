@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::expand;
-use carillon_wire::norm::{Form, Item, Position, Request, Requests};
+use carillon_wire::norm::{Form, Item, Request, Requests};
 
-use super::geometry::position;
+use super::code::Code;
 
 /// Requested repairs.
 #[derive(Clone, Debug, Default)]
@@ -24,16 +24,17 @@ pub(super) struct Need {
     /// True if the whole block is requested.
     pub whole: bool,
     /// Number of symbols that the receiver that misses most of them requests.
-    pub erasures: u8,
+    pub erasures: u16,
     /// Symbols that receivers named.
-    pub symbols: BTreeSet<u8>,
+    pub symbols: BTreeSet<u16>,
 }
 
 impl Needs {
-    /// Requests of a packet, for at most [`MAX_BLOCKS`] blocks and objects each. `expected` is an object near which all
-    /// are.
-    pub fn read(requests: Requests<'_>, expected: u64) -> Needs {
+    /// Requests of a packet, for at most [`MAX_BLOCKS`] blocks and objects each, by the numbers of this code.
+    /// `expected` is an object near which all are.
+    pub fn read(requests: Requests<'_>, expected: u64, code: Code) -> Needs {
         let mut needs = Needs::default();
+        let mut symbols = MAX_SYMBOLS;
         for request in requests.iter() {
             let mut items = request.items();
             while let Some(first) = items.next() {
@@ -41,18 +42,26 @@ impl Needs {
                     Form::Ranges => items.next().unwrap_or(first),
                     Form::Items | Form::Erasures => first,
                 };
-                needs.add(request, first, last, expected);
+                needs.add(request, (first, last), expected, code, &mut symbols);
             }
         }
         needs
     }
 
-    fn add(&mut self, request: Request<'_>, first: Item, last: Item, expected: u64) {
-        let (Position::Rs8 { block: from, symbol: low }, Position::Rs8 { block: to, symbol: high }) =
-            (first.position, last.position)
+    /// Adds the requests from the first to the last item, with at most `symbols_left` symbols.
+    fn add(
+        &mut self,
+        request: Request<'_>,
+        (first, last): (Item, Item),
+        expected: u64,
+        code: Code,
+        symbols_left: &mut usize,
+    ) {
+        let (Some((from, low)), Some((to, high))) = (code.place(first.position), code.place(last.position))
         else {
             return;
         };
+        let highest = code.field().max_symbols() as u16;
         let (first, last) = (expand_object(first.object, expected), expand_object(last.object, expected));
         let room = |objects: &BTreeSet<u64>| (first..=last).take(MAX_BLOCKS.saturating_sub(objects.len()));
         if request.flags & Request::INFO != 0 {
@@ -66,19 +75,20 @@ impl Needs {
             return;
         }
         for block in from..=to {
-            if self.blocks.len() >= MAX_BLOCKS {
+            if self.blocks.len() >= MAX_BLOCKS || *symbols_left == 0 {
                 return;
             }
-            let need = self.blocks.entry((first, block.into())).or_default();
+            let need = self.blocks.entry((first, block)).or_default();
             if request.flags & Request::BLOCK != 0 {
                 need.whole = true;
             } else if request.form == Form::Erasures {
                 need.erasures = need.erasures.max(low);
             } else {
                 let start = if block == from { low } else { 0 };
-                let end = if block == to { high } else { u8::MAX };
-                need.symbols.extend(start..=end);
-                need.erasures = need.erasures.max(need.symbols.len().min(u8::MAX.into()) as u8);
+                let end = if block == to { high.min(highest) } else { highest };
+                need.symbols.extend((start..=end).take(*symbols_left));
+                *symbols_left -= usize::from((end + 1).saturating_sub(start)).min(*symbols_left);
+                need.erasures = need.erasures.max(need.symbols.len() as u16);
             }
         }
     }
@@ -117,12 +127,13 @@ impl Needs {
             })
     }
 
-    /// Writes the requests in at most `most` bytes, lowest place first. Returns them and whether all had room.
-    pub fn write(&self, most: usize) -> (Vec<u8>, bool) {
+    /// Writes the requests in at most `most` bytes, lowest place first, with the numbers of this code. Returns them and
+    /// whether all had room.
+    pub fn write(&self, most: usize, code: Code) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
-        let item = |object: u64, place| Item { object: object as u16, position: position(place) };
+        let item = |object: u64, place| Item { object: object as u16, position: code.position(place) };
         let single = |flags, object: u64, place, bytes: &mut Vec<u8>| {
-            let room = bytes.len() + Request::HEADER_LEN + Item::RS8_LEN <= most;
+            let room = bytes.len() + Request::HEADER_LEN + Item::RS_LEN <= most;
             if room {
                 Requests::push(bytes, Form::Items, flags, [item(object, place)]);
             }
@@ -146,13 +157,13 @@ impl Needs {
                 continue;
             }
             // Only other programs count what they miss.
-            if need.symbols.is_empty() && bytes.len() + Request::HEADER_LEN + Item::RS8_LEN <= most {
+            if need.symbols.is_empty() && bytes.len() + Request::HEADER_LEN + Item::RS_LEN <= most {
                 let counted = item(object, (block, need.erasures));
                 Requests::push(&mut bytes, Form::Erasures, Request::SEGMENT, [counted]);
             }
             for (first, last) in runs(&need.symbols) {
                 let ends = if first == last { 1 } else { 2 };
-                if bytes.len() + Request::HEADER_LEN + ends * Item::RS8_LEN > most {
+                if bytes.len() + Request::HEADER_LEN + ends * Item::RS_LEN > most {
                     return (bytes, false);
                 }
                 let items = [item(object, (block, first)), item(object, (block, last))];
@@ -165,8 +176,8 @@ impl Needs {
 }
 
 /// Runs of consecutive symbols.
-fn runs(symbols: &BTreeSet<u8>) -> Vec<(u8, u8)> {
-    let mut runs: Vec<(u8, u8)> = Vec::new();
+fn runs(symbols: &BTreeSet<u16>) -> Vec<(u16, u16)> {
+    let mut runs: Vec<(u16, u16)> = Vec::new();
     for &symbol in symbols {
         match runs.last_mut() {
             Some((_, last)) if *last + 1 == symbol => *last = symbol,
@@ -183,3 +194,5 @@ pub(super) fn expand_object(truncated: u16, expected: u64) -> u64 {
 
 /// Maximum number of blocks, and of objects, that the requests of a packet name.
 pub(super) const MAX_BLOCKS: usize = 1024;
+/// Maximum number of symbols that the requests of a packet name.
+const MAX_SYMBOLS: usize = 1 << 18;

@@ -20,6 +20,7 @@ use super::super::identity::parse;
 use super::super::states::STATES;
 pub use super::super::timing::Timer;
 use super::super::timing::Timing;
+use super::code::Code;
 use super::names;
 use super::needs::{Needs, expand_object};
 use crate::blocks::{MachineContext, Part};
@@ -47,6 +48,8 @@ pub struct NormFileReceiver {
     /// Bytes of the deliveries that the application has not taken.
     waiting: usize,
     backlog: u64,
+    /// Code of the source's blocks, which its first object names.
+    code: Code,
     requesting: Requesting<Needs, Needs>,
     timing: Timing,
     feedback: Feedback,
@@ -84,6 +87,7 @@ impl NormFileReceiver {
             memory: build.memory.min(MAX_MEMORY) / 2,
             waiting: 0,
             backlog: settings.count("backlog"),
+            code: Code::default(),
             requesting: Requesting::new(settings),
             timing: Timing::new(build, settings),
             feedback: Feedback::default(),
@@ -129,7 +133,8 @@ impl NormFileReceiver {
             Body::Data { object, position, .. } => (object, position.fec_id()),
             _ => return None,
         };
-        if fec_id != FEC_ID || object.flags & Object::STREAM != 0 {
+        let is_other = self.begun && fec_id != self.code.fec_id();
+        if is_other || object.flags & Object::STREAM != 0 {
             context.events.dropped(DropReason::Foreign);
             return None;
         }
@@ -138,16 +143,20 @@ impl NormFileReceiver {
                 context.events.dropped(DropReason::OutOfOrder);
                 return None;
             };
-            let Some(assembly) = Assembly::new(transmission, object) else {
+            let Some(assembly) = Assembly::new(fec_id, transmission, object) else {
                 context.events.dropped(DropReason::Malformed);
                 return None;
             };
+            if self.begun && assembly.code() != self.code {
+                context.events.dropped(DropReason::Foreign);
+                return None;
+            }
             if transmission.size > self.memory as u64 {
                 // The loss is reported at once, so that the rest of the source arrives.
                 self.lose(context, number);
                 return None;
             }
-            self.begun = true;
+            (self.begun, self.code) = (true, assembly.code());
             self.objects.insert(number, Reception::Assembling(Box::new(assembly)));
         }
         match self.objects.get_mut(&number) {
@@ -168,16 +177,16 @@ impl NormFileReceiver {
         let has_room = used + packet.wire_len() + assembly::SYMBOL_OVERHEAD <= self.memory;
         let Some(assembly) = self.assembly(context, number, packet) else { return };
         let block = match packet.body {
-            Body::Data { position: Position::Rs8 { block, symbol }, payload, .. } => {
-                let added = if has_room {
-                    assembly.add(block.into(), symbol, payload)
-                } else {
-                    Err(DropReason::BufferFull)
+            Body::Data { position, payload, .. } => {
+                let Some((block, symbol)) = assembly.code().place(position) else {
+                    return context.events.dropped(DropReason::Foreign);
                 };
+                let added =
+                    if has_room { assembly.add(block, symbol, payload) } else { Err(DropReason::BufferFull) };
                 if let Err(reason) = added {
                     context.events.dropped(reason);
                 }
-                u64::from(block)
+                block
             }
             Body::Info { payload, .. } => {
                 assembly.inform(payload);
@@ -238,9 +247,13 @@ impl NormFileReceiver {
 
     /// Handles a FLUSH: everything up to this place was sent.
     fn on_flush(&mut self, context: &mut Context, object: u16, place: Position, is_named: bool) {
-        let Position::Rs8 { block, .. } = place else { return };
+        if !self.begun {
+            // Sizes come with the first object. Until then the code is the one that senders of this encoding have.
+            self.code = Code::of(place.fec_id(), 16).unwrap_or_default();
+        }
+        let Some((block, _)) = self.code.place(place) else { return };
         if let Ok(number) = self.number(object) {
-            let end = (number, u64::from(block) + 1);
+            let end = (number, block + 1);
             self.end = self.end.max(end);
             self.position = end;
             self.consider(context);
@@ -327,6 +340,10 @@ impl Part for NormFileReceiver {
 
     fn handle_datagram(&mut self, context: &mut Context, datagram: Received<'_>) {
         let Some(packet) = parse(&mut context.events, datagram.bytes) else { return };
+        if let Body::Nack { requests, .. } = packet.body {
+            context.events.received("nack", self.end.0);
+            return self.on_requests_of_others(requests);
+        }
         let (Body::Info { sender, .. } | Body::Data { sender, .. } | Body::Command { sender, .. }) =
             packet.body
         else {
@@ -353,7 +370,7 @@ impl Part for NormFileReceiver {
             instance: self.source.0 as u16,
             echo: self.timing.echo(context.now),
         };
-        let mut place = Vec::with_capacity(Item::RS8_LEN);
+        let mut place = Vec::with_capacity(Item::RS_LEN);
         let requests = self.requesting.due.take();
         let body = match (&requests, self.acknowledgment.take()) {
             (Some(requests), waiting) => {
@@ -393,8 +410,6 @@ impl Part for NormFileReceiver {
     }
 }
 
-/// FEC encoding: Reed-Solomon over GF(2^8).
-const FEC_ID: u8 = 5;
 /// Maximum memory, whatever the host allows.
 const MAX_MEMORY: usize = usize::MAX >> 8;
 /// Maximum number of objects from the first one that is missing.

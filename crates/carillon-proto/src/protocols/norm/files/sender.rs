@@ -7,22 +7,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, MessageId, ObservedState, OfferError, Received, Role,
-    Time, TokenBucket, Transmit,
+    BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, ObservedState, OfferError, Received,
+    Role, Time, TokenBucket, Transmit,
 };
 use carillon_wire::norm::{
-    Body, Command, Extensions, Nodes, Object, Packet, SenderState, StreamHeader, encode_group_size,
+    Body, Command, Extensions, Item, Nodes, Object, Packet, SenderState, StreamHeader, encode_group_size,
     encode_rate,
 };
 
-use super::super::config::{HEADER_LEN, Shape, positive};
+use super::super::config::{HEADER_LEN, positive};
+use super::super::confirmations::Confirmations;
 use super::super::congestion::GroupRate;
 pub use super::super::cycle::Timer;
 use super::super::cycle::{Cycle, Pending, Probing};
 use super::super::grtt::{GroupRoundTrip, stamp};
 use super::super::identity::{instance, parse, sender_id};
 use super::super::states::STATES;
-use super::geometry::{Geometry, position};
+use super::code::Code;
+use super::geometry::{Geometry, Shape};
 use super::names;
 use super::needs::Needs;
 use crate::blocks::{FixedRate, MachineContext, Part, Player, RateControl, RepairBudget};
@@ -55,6 +57,8 @@ pub struct NormFileSender {
     budget: RepairBudget<()>,
     /// Number of symbols that were sent first.
     sent: u64,
+    /// Acknowledgments of the receivers that FLUSH commands name.
+    confirmations: Confirmations,
     probing: Probing,
     pending: Pending,
     /// Number of FLUSH commands that are left.
@@ -69,7 +73,7 @@ pub struct NormFileSender {
 #[derive(Clone, Copy, Debug)]
 struct Policy {
     shape: Shape,
-    auto_parity: u8,
+    auto_parity: u16,
     backoff: u8,
     group_size: u8,
     robust: u64,
@@ -88,7 +92,7 @@ struct Outgoing {
     content: Bytes,
     geometry: Geometry,
     /// Number of parity symbols that were sent, of blocks that had any.
-    parity_sent: BTreeMap<u64, u8>,
+    parity_sent: BTreeMap<u64, u16>,
     /// Last time at which a part of it was sent.
     touched: Time,
 }
@@ -99,7 +103,7 @@ struct Cursor {
     file: u64,
     is_informed: bool,
     block: u64,
-    symbol: u8,
+    symbol: u16,
 }
 
 impl NormFileSender {
@@ -114,21 +118,22 @@ impl NormFileSender {
         let packet = u64::from(build.max_payload) + HEADER_LEN as u64 + u64::from(build.link_overhead);
         let congestion = GroupRate::new(settings, (most, packet), span("grtt")?)?;
         let paced = congestion.as_ref().map_or(rate, GroupRate::bit_rate);
-        // Files have no header of a stream.
-        let segment = u64::from(build.max_payload) + StreamHeader::LEN as u64;
+        // Files have no header of a stream, and other codes a longer extension.
+        let room = u64::from(build.max_payload) + StreamHeader::LEN as u64 + Code::Rs8.extension_len();
+        let segment = shape.code.segment(room.saturating_sub(shape.code.extension_len()));
         Ok(NormFileSender {
             id: sender_id(build.association),
             instance: instance(build.association),
             sequence: 0,
             policy: Policy {
                 shape,
-                auto_parity: settings.count("auto_parity").min(shape.parity.into()) as u8,
+                auto_parity: settings.count("auto_parity").min(shape.parity.into()) as u16,
                 backoff: settings.count("backoff_factor") as u8,
                 group_size: encode_group_size(settings.count("group_size")),
                 robust: settings.count("robust_factor"),
                 link_overhead: build.link_overhead.into(),
                 rate: encode_rate(bytes_per_second),
-                segment: segment.min(u16::MAX.into()) as u16,
+                segment,
                 most_request_bytes: settings.count("nack_bytes") as usize,
                 buffer: settings.size("send_buffer").0,
                 cache_time: span("cache_time")?,
@@ -144,6 +149,7 @@ impl NormFileSender {
             repairs: Needs::default(),
             budget: RepairBudget::new(settings.count("repair_budget")),
             sent: 0,
+            confirmations: Confirmations::of(&build.members),
             probing: Probing { sequence: 0, interval: least, most: span("probe_max")?, active: false },
             pending: Pending::default(),
             flushes: 0,
@@ -185,19 +191,25 @@ impl NormFileSender {
         let outgoing = self.files.get(&file)?;
         let (geometry, payload) = (outgoing.geometry, outgoing.information.clone());
         let object = Object { id: file as u16, flags: Object::FILE | Object::INFO | flags };
-        let body = Body::Info { sender: self.state(), object, fec_id: FEC_ID, payload: &payload };
-        self.emit(body, &extensions(geometry), buf);
+        let body = Body::Info {
+            sender: self.state(),
+            object,
+            fec_id: geometry.shape.code.fec_id(),
+            payload: &payload,
+        };
+        self.emit(body, &geometry.extensions(), buf);
         Some(())
     }
 
     /// Emits a symbol.
-    fn emit_symbol(&mut self, file: u64, place: (u64, u8), flags: u8, buf: &mut Vec<u8>) -> Option<()> {
+    fn emit_symbol(&mut self, file: u64, place: (u64, u16), flags: u8, buf: &mut Vec<u8>) -> Option<()> {
         let outgoing = self.files.get(&file)?;
         let symbol = outgoing.symbol(place)?;
         let geometry = outgoing.geometry;
         let object = Object { id: file as u16, flags: Object::FILE | Object::INFO | flags };
-        let body = Body::Data { sender: self.state(), object, position: position(place), payload: &symbol };
-        self.emit(body, &extensions(geometry), buf);
+        let position = geometry.shape.code.position(place);
+        let body = Body::Data { sender: self.state(), object, position, payload: &symbol };
+        self.emit(body, &geometry.extensions(), buf);
         Some(())
     }
 
@@ -218,14 +230,11 @@ impl NormFileSender {
         if std::mem::take(&mut self.pending.squelch) {
             let first = self.files.first_key_value().map_or(self.next, |(&file, _)| file);
             let object = first as u16;
-            self.emit_command(
-                Command::Squelch { object, position: position((0, 0)), invalid: &[] },
-                &[],
-                buf,
-            );
+            let position = self.policy.shape.code.position((0, 0));
+            self.emit_command(Command::Squelch { object, position, invalid: &[] }, &[], buf);
             context.events.control("squelch", first);
         } else if std::mem::take(&mut self.pending.advertise) {
-            let (bytes, all) = self.collected.write(self.policy.most_request_bytes);
+            let (bytes, all) = self.collected.write(self.policy.most_request_bytes, self.policy.shape.code);
             let requests = carillon_wire::norm::Requests::new(&bytes).ok()?;
             self.emit_command(Command::RepairAdvertisement { limited: !all, requests }, &[], buf);
             context.events.control("repair_adv", self.cursor.file);
@@ -234,11 +243,12 @@ impl NormFileSender {
             self.emit_information(file, Object::REPAIR, buf)?;
             context.events.control("info", file);
         } else if std::mem::take(&mut self.pending.flush) {
-            let (&file, outgoing) = self.files.last_key_value()?;
-            let position = position(outgoing.geometry.last());
-            let command = Command::Flush { object: file as u16, position, nodes: Nodes::default() };
-            self.emit_command(command, &[], buf);
-            context.events.control("flush", file);
+            let last = self.last()?;
+            let nodes = self.confirmations.name(last, self.policy.segment.into());
+            let nodes = Nodes::new(&nodes).unwrap_or_default();
+            let Item { object, position } = last;
+            self.emit_command(Command::Flush { object, position, nodes }, &[], buf);
+            context.events.control("flush", self.next - 1);
         } else if std::mem::take(&mut self.pending.end) {
             self.emit_command(Command::End, &[], buf);
             context.events.control("eot", self.next);
@@ -319,9 +329,29 @@ impl NormFileSender {
         context.timers.arm(Timer::Probe, context.now + interval);
     }
 
+    /// Last symbol of the last file.
+    fn last(&self) -> Option<Item> {
+        let (&file, outgoing) = self.files.last_key_value()?;
+        let position = self.policy.shape.code.position(outgoing.geometry.last());
+        Some(Item { object: file as u16, position })
+    }
+
+    /// Returns true if all receivers that were named have everything that was offered.
+    fn is_confirmed(&self) -> bool {
+        self.is_sent() && self.last().is_some_and(|last| self.confirmations.have_all(last))
+    }
+
+    /// Handles an ACK. The last one of a session that is finished ends it.
+    fn on_ack(&mut self, context: &mut Context, source: u32, kind: u8, payload: &[u8]) {
+        context.events.received("ack", 0u64);
+        if self.confirmations.on_ack(source, kind, payload) && self.is_confirmed() {
+            context.timers.arm(Timer::Flush, context.now);
+        }
+    }
+
     fn on_flush_timer(&mut self, context: &mut Context) {
         let idle = self.is_sent() && self.repairs.is_empty() && !self.files.is_empty();
-        if idle && self.flushes == 0 {
+        if idle && (self.flushes == 0 || self.is_confirmed()) {
             // Nothing more follows, and the last FLUSH was 2 round-trip times ago.
             self.pending.end = self.finished && !self.closed;
             return;
@@ -358,7 +388,7 @@ impl NormFileSender {
 
 impl Outgoing {
     /// Source or parity symbol of a block.
-    fn symbol(&self, (block, number): (u64, u8)) -> Option<Vec<u8>> {
+    fn symbol(&self, (block, number): (u64, u16)) -> Option<Vec<u8>> {
         let (geometry, sources) = (&self.geometry, self.geometry.sources(block));
         let bytes = self.content.get(geometry.bytes(block))?;
         let segment = usize::from(geometry.segment);
@@ -369,15 +399,8 @@ impl Outgoing {
             return None;
         }
         let known: Vec<_> = (0..).zip(bytes.chunks(segment)).collect();
-        Some(geometry.restore(block, &known, number))
+        geometry.restore(block, &known, &[number]).pop()
     }
-}
-
-/// Extensions of the packets of an object.
-fn extensions(geometry: Geometry) -> Vec<u8> {
-    let mut extensions = Vec::with_capacity(12);
-    Extensions::push_rs8(&mut extensions, geometry.transmission());
-    extensions
 }
 
 impl Part for NormFileSender {
@@ -427,7 +450,8 @@ impl Part for NormFileSender {
                 let is_to_sender = matches!(datagram.destination, carillon_core::Dest::Node(_));
                 self.on_nack(context, requests, is_to_sender);
             }
-            _ => context.events.received("ack", 0u64),
+            Body::Ack { kind, payload, .. } => self.on_ack(context, packet.source, kind, payload),
+            _ => {}
         }
     }
 
@@ -464,9 +488,8 @@ impl Part for NormFileSender {
             return Err(OfferError::Full);
         }
         let NamedFile { name, content } = NamedFile::parse(payload).unwrap_or_default();
-        let (shape, length) = (self.policy.shape, content.len());
-        let parity = u16::from(shape.parity);
-        let geometry = Geometry::new(length as u64, self.policy.segment, shape.block as u16, parity);
+        let length = content.len();
+        let geometry = Geometry::new(length as u64, self.policy.segment, self.policy.shape);
         let geometry = geometry.ok_or(OfferError::TooLarge { len: length, max: MAX_FILE })?;
         let mut information = names::information(&name);
         information.truncate(self.policy.segment.into());
@@ -487,13 +510,16 @@ impl Part for NormFileSender {
         }
     }
 
+    /// A member of a plain session is a receiver with this identifier that is to confirm everything.
+    fn awaits(&self, _context: &Context, member: NodeId) -> bool {
+        self.confirmations.awaits(member)
+    }
+
     fn is_finished(&self) -> bool {
         self.closed
     }
 }
 
-/// FEC encoding: Reed-Solomon over GF(2^8).
-const FEC_ID: u8 = 5;
 /// Number of FLUSH commands after the last data with which the information of the last file is repeated.
 const INFORMING_FLUSHES: u64 = 4;
 /// Shortest interval of probes.

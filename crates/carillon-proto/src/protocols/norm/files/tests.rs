@@ -8,7 +8,8 @@ use carillon_core::{
 };
 use carillon_wire::norm::{Body, Command, Packet, SenderState};
 
-use super::geometry::Geometry;
+use super::code::Code;
+use super::geometry::{Geometry, Shape};
 use super::needs::Needs;
 use super::*;
 use crate::plain::NamedFile;
@@ -56,6 +57,28 @@ fn files_arrive_through_losses_with_their_names() {
     }
 }
 
+/// Blocks of more than 255 symbols have the code over 16 bits.
+#[test]
+fn long_blocks_arrive_through_losses() {
+    let settings = [("block", "400"), ("parity", "60"), ("auto_parity", "3")];
+    for (seed, loss) in [(1, 0), (2, 5), (3, 20)] {
+        let mut world = World::new(PlainKind::Files, 2, loss, seed, &settings);
+        let mut rng = Seeds::new(seed).stream("content");
+        let files: Vec<Vec<u8>> =
+            [0, 3, 81_601].into_iter().map(|length| content(length, &mut rng)).collect();
+        files.iter().for_each(|file| world.offer("file:///f", file));
+        world.finish();
+        world.run();
+        for received in &world.files {
+            let mut lengths: Vec<usize> = received.iter().map(|(_, content)| content.len()).collect();
+            lengths.sort_unstable();
+            assert_eq!(lengths, [0, 3, 81_601], "{loss} %");
+            assert!(received.iter().all(|(_, content)| files.iter().any(|file| file == content)));
+        }
+        assert_eq!(world.ends, [[(0, true)], [(0, true)]]);
+    }
+}
+
 /// The information of the last file is repeated with the first FLUSH commands: another program that lost all packets of
 /// a file without bytes begins with none of them.
 #[test]
@@ -72,40 +95,107 @@ fn information_of_last_file_is_repeated() {
 /// A block of another implementation: RFC 5510, with the sources that it does not have as zeros.
 #[test]
 fn recorded_parity_of_a_short_block_is_recomputed() {
-    let recorded = include_str!("../../../../tests/vectors/norm-short-block.txt");
-    let lines = recorded.lines().filter(|line| !line.starts_with('#'));
-    let symbols: Vec<Vec<u8>> = lines
+    let symbols = recorded(include_str!("../../../../tests/vectors/norm-short-block.txt"));
+    // 200 symbols in 13 blocks, of which the last 8 have 15.
+    let shape = Shape { code: Code::Rs8, block: 16, parity: 4 };
+    let geometry = Geometry::new(200 * 40, 40, shape).expect("sizes");
+    assert_eq!((geometry.blocks(), geometry.sources(4), geometry.sources(6)), (13, 16, 15));
+    let known: Vec<_> = (0..15).zip(symbols.iter().map(|symbol| &symbol[..])).collect();
+    assert_eq!(geometry.restore(6, &known, &[15, 16]), symbols[15..17]);
+    let others: Vec<_> = (2..17).zip(symbols[2..].iter().map(|symbol| &symbol[..])).collect();
+    assert_eq!(geometry.restore(6, &others, &[1]), symbols[1..2]);
+}
+
+/// Block over 16 bits with 200 of 300 symbols, the first eight bytes of each.
+#[test]
+fn recorded_parity_over_words_is_recomputed() {
+    let symbols = recorded(include_str!("../../../../tests/vectors/norm-words-block.txt"));
+    let shape = Shape { code: Code::Rs(16), block: 300, parity: 64 };
+    let geometry = Geometry::new(400 * 8, 8, shape).expect("sizes");
+    assert_eq!((geometry.blocks(), geometry.sources(0), symbols.len()), (2, 200, 208));
+    let some = |numbers: std::ops::Range<u16>| {
+        numbers.map(|number| (number, &symbols[usize::from(number)][..])).collect::<Vec<_>>()
+    };
+    let parity: Vec<u16> = (200..208).collect();
+    assert_eq!(geometry.restore(0, &some(0..200), &parity), symbols[200..]);
+    assert_eq!(geometry.restore(0, &some(8..208), &[0, 7, 3]), [0, 7, 3].map(|at: usize| &symbols[at][..]));
+}
+
+/// Symbols of a file with a number and the bytes in each line.
+fn recorded(text: &str) -> Vec<Vec<u8>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
         .map(|line| {
             let digits = line.split_once(' ').expect("a number and digits").1.as_bytes();
             let pairs = digits.chunks(2).map(|pair| std::str::from_utf8(pair).expect("digits"));
             pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
         })
-        .collect();
-    // 200 symbols in 13 blocks, of which the last 8 have 15.
-    let geometry = Geometry::new(200 * 40, 40, 16, 4).expect("sizes");
-    assert_eq!((geometry.blocks(), geometry.sources(4), geometry.sources(6)), (13, 16, 15));
-    let known: Vec<_> = (0..15).zip(symbols.iter().map(|symbol| &symbol[..])).collect();
-    for number in [15, 16] {
-        assert_eq!(geometry.restore(6, &known, number), symbols[usize::from(number)]);
-    }
-    let others: Vec<_> = (2..17).zip(symbols[2..].iter().map(|symbol| &symbol[..])).collect();
-    assert_eq!(geometry.restore(6, &others, 1), symbols[1]);
+        .collect()
 }
 
 #[test]
 fn requests_are_read_as_they_were_written() {
+    for (code, high) in [(Code::Rs8, 254), (Code::Rs(8), 254), (Code::Rs(16), 1000)] {
+        requests_are_read(code, high);
+    }
+}
+
+/// Writes and reads requests with a symbol of a high number.
+fn requests_are_read(code: Code, high: u16) {
     let mut needs = Needs::default();
     needs.infos.insert(3);
     needs.objects.insert(4);
     needs.blocks.entry((5, 0)).or_default().whole = true;
     let need = needs.blocks.entry((5, 7)).or_default();
-    (need.symbols, need.erasures) = ([1, 2, 3, 9].into(), 4);
-    let (bytes, all) = needs.write(1000);
+    (need.symbols, need.erasures) = ([1, 2, 3, high].into(), 4);
+    let (bytes, all) = needs.write(1000, code);
     let requests = carillon_wire::norm::Requests::new(&bytes).expect("requests");
-    let read = Needs::read(requests, 4);
+    let read = Needs::read(requests, 4, code);
     assert!(all && needs.is_covered_by(&read) && read.is_covered_by(&needs), "{read:?}");
     assert_eq!(read.infos, [3, 4].into());
-    assert!(!needs.write(40).1);
+    let read = read.blocks.get(&(5, 7)).map(|need| need.symbols.clone());
+    assert_eq!(read, Some([1, 2, 3, high].into()));
+    assert!(!needs.write(40, code).1);
+}
+
+/// Requests that receivers multicast suppress those of others, and everything arrives.
+#[test]
+fn requests_of_others_suppress_own_ones() {
+    let nacks = |feedback| {
+        let settings = [("feedback", feedback), ("block", "16"), ("parity", "4"), ("backoff_factor", "8")];
+        let mut world = World::new(PlainKind::Files, 8, 3, 5, &settings);
+        world.offer("file:///f", &[7; 60_000]);
+        world.finish();
+        world.run();
+        assert!(world.files.iter().all(|files| files[0].1 == vec![7; 60_000]));
+        (world.nacks, world.suppressed)
+    };
+    let (alone, together) = (nacks("unicast"), nacks("multicast"));
+    assert!(together.1 > 5, "{alone:?}, {together:?}");
+}
+
+/// A sender that names its receivers ends as soon as all have confirmed everything, and else after its last FLUSH.
+#[test]
+fn sender_ends_when_all_named_receivers_have_confirmed() {
+    let settings = [("block", "16"), ("parity", "4")];
+    for loss in [0, 5] {
+        let mut flushes = Vec::new();
+        for names in [&[][..], &[11, 12], &[11, 99]] {
+            let mut world = World::expecting(names, PlainKind::Files, (2, loss), 3, &settings);
+            for number in 0..3 {
+                world.offer("file:///f", &[number; 5000]);
+            }
+            world.finish();
+            world.run();
+            assert_eq!(world.ends, [[(0, true)], [(0, true)]], "{names:?} at {loss} %");
+            let awaited: Vec<u32> = [11, 12, 99].into_iter().filter(|&name| world.awaits(name)).collect();
+            let absent: &[u32] = if names.contains(&99) { &[99] } else { &[] };
+            assert_eq!(awaited, absent, "{names:?}");
+            flushes.push(world.sent.get("flush").copied().unwrap_or_default());
+        }
+        assert!(flushes[0] >= 20 && flushes[2] >= 20, "{loss} %: {flushes:?}");
+        assert!(loss > 0 || flushes[1] < 10, "{flushes:?}");
+    }
 }
 
 /// RFC 5740, 5.5.3: a receiver that the sender names acknowledges a FLUSH once it has everything.

@@ -41,7 +41,8 @@ impl NormReceiver {
         let Some(first) = needs.blocks().next() else { return self.requesting.enter(Phase::Idle) };
         // A sender that has gone back to an earlier block will come to the missing ones.
         let passed = self.shape.place(self.position).0 >= first;
-        if passed && !needs.is_covered_by(&self.requesting.collected) {
+        let is_covered = needs.is_covered_by(&self.requesting.collected);
+        if passed && !self.requesting.is_left_to_others(is_covered) {
             let all = self.store.needs(self.limit);
             let (bytes, _) = all.write(self.object, self.requesting.most_bytes);
             self.requesting.due = Some(bytes);

@@ -100,10 +100,11 @@ impl Store {
             return Vec::new();
         }
         let size = held.parity.values().map(Bytes::len).max().unwrap_or(0);
-        let all = held.sources.iter().chain(&held.parity).map(|(&index, bytes)| (index, &bytes[..]));
+        let all =
+            held.sources.iter().chain(&held.parity).map(|(&index, bytes)| (u16::from(index), &bytes[..]));
         let known: Vec<Symbol<'_>> = all.take(self.shape.block as usize).collect();
         let restored: Vec<(u8, Bytes)> =
-            missing.iter().map(|&index| (index, symbol(&known, index, size).into())).collect();
+            missing.iter().map(|&index| (index, symbol(&known, index.into(), size).into())).collect();
         // Parity that does not belong to the sources gives no valid symbols: it is requested again.
         let valid = restored.iter().all(|(_, symbol)| StreamHeader::split(symbol).is_some());
         self.held -= held.parity.len();

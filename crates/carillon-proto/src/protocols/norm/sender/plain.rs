@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use carillon_core::{BuildContext, Config, ConfigError};
 
+use super::super::confirmations::Confirmations;
 use super::{Context, NormSender, Shape, Timer};
 use crate::blocks::{MAX_SYMBOLS, Part, Player};
 use crate::plain::StreamPiece;
@@ -40,7 +41,11 @@ impl NormSender {
         let segment = u64::from(build.max_payload.max(1));
         // Whole blocks, at least two: receivers keep the block that is sent and the one that is repaired.
         let blocks = (settings.size("stream_buffer").0 / segment / block).max(2);
+        // Members are identifiers of receivers, and no nodes of the network.
+        let confirmations = Confirmations::of(&build.members);
+        let build = &BuildContext { members: [].into(), ..build.clone() };
         let mut sender = Self::with_shape(shape, blocks * block, build, settings)?;
+        sender.confirmations = confirmations;
         sender.plain = Some(PlainStream { buffer: blocks * block * segment, is_ended: false });
         Ok(sender.play(build))
     }

@@ -167,7 +167,7 @@ impl NormSender {
         let size = sources.iter().map(|source| source.len()).max().unwrap_or(0);
         let index = shape.block as u8 + parity;
         let known: Vec<_> = (0..).zip(sources.iter().map(|source| &source[..])).collect();
-        let coded = symbol(&known, index, size);
+        let coded = symbol(&known, index.into(), size);
         self.emit_symbol((block, index), flags, &coded, buf);
         self.on_activity(context);
         let (to_group, message) = (context.to_group(), MessageId(first));

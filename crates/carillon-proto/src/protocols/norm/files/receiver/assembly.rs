@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use carillon_core::DropReason;
 use carillon_wire::norm::{Object, Transmission};
 
+use super::super::code::Code;
 use super::super::geometry::Geometry;
 use super::super::needs::{MAX_BLOCKS, Needs};
 use crate::blocks::Symbol;
@@ -24,16 +25,16 @@ pub(super) struct Assembly {
 /// Symbols of one block.
 #[derive(Debug)]
 enum Block {
-    Part(BTreeMap<u8, Vec<u8>>),
+    Part(BTreeMap<u16, Vec<u8>>),
     Whole(Vec<u8>),
 }
 
 impl Assembly {
     /// Assembly of an object with these sizes; `None` if they are not valid.
-    pub fn new(transmission: Transmission, object: Object) -> Option<Assembly> {
+    pub fn new(fec_id: u8, transmission: Transmission, object: Object) -> Option<Assembly> {
         let has_information = object.flags & Object::INFO != 0;
         Some(Assembly {
-            geometry: Geometry::of(transmission)?,
+            geometry: Geometry::of(fec_id, transmission)?,
             information: (!has_information).then(Vec::new),
             blocks: BTreeMap::new(),
             whole: 0,
@@ -43,6 +44,11 @@ impl Assembly {
 
     pub fn memory(&self) -> usize {
         self.memory
+    }
+
+    /// Code of the blocks.
+    pub fn code(&self) -> Code {
+        self.geometry.shape.code
     }
 
     /// Number of blocks.
@@ -63,7 +69,7 @@ impl Assembly {
     }
 
     /// Stores a symbol, and computes the missing ones if the block has enough.
-    pub fn add(&mut self, block: u64, number: u8, symbol: &[u8]) -> Result<(), DropReason> {
+    pub fn add(&mut self, block: u64, number: u16, symbol: &[u8]) -> Result<(), DropReason> {
         let (geometry, sources) = (self.geometry, self.geometry.sources(block));
         let segment = usize::from(geometry.segment);
         let length = geometry.bytes(block).len();
@@ -88,10 +94,12 @@ impl Assembly {
         }
         let known: Vec<Symbol<'_>> = symbols.iter().map(|(&number, bytes)| (number, &bytes[..])).collect();
         let mut whole = Vec::with_capacity(usize::from(sources) * segment);
+        let missing: Vec<u16> = (0..sources).filter(|number| !symbols.contains_key(number)).collect();
+        let mut restored = geometry.restore(block, &known, &missing).into_iter();
         for number in 0..sources {
             match symbols.get(&number) {
                 Some(symbol) => whole.extend_from_slice(symbol),
-                None => whole.extend(geometry.restore(block, &known, number)),
+                None => whole.extend(restored.next().unwrap_or_default()),
             }
         }
         whole.truncate(length);
@@ -126,7 +134,7 @@ impl Assembly {
             let named = candidates.filter(|number| !symbols.contains_key(number)).take(missing);
             let need = needs.blocks.entry((object, block)).or_default();
             need.symbols = named.collect();
-            need.erasures = missing as u8;
+            need.erasures = missing as u16;
         }
     }
 

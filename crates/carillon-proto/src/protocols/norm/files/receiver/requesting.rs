@@ -51,7 +51,7 @@ impl NormFileReceiver {
     /// Handles the requests of another receiver, which the sender will satisfy for all.
     pub(super) fn on_requests_of_others(&mut self, requests: Requests<'_>) {
         if self.requesting.phase() == Phase::BackOff {
-            self.requesting.collected.merge(Needs::read(requests, self.end.0));
+            self.requesting.collected.merge(Needs::read(requests, self.end.0, self.code));
         }
     }
 
@@ -65,8 +65,9 @@ impl NormFileReceiver {
         let Some(first) = needs.first() else { return self.requesting.enter(Phase::Idle) };
         // A sender that has gone back to an earlier block will come to the missing ones.
         let passed = self.position >= first;
-        if passed && !self.requesting.noted.is_covered_by(&self.requesting.collected) {
-            let (bytes, _) = needs.write(self.requesting.most_bytes);
+        let is_covered = self.requesting.noted.is_covered_by(&self.requesting.collected);
+        if passed && !self.requesting.is_left_to_others(is_covered) {
+            let (bytes, _) = needs.write(self.requesting.most_bytes, self.code);
             self.requesting.due = Some(bytes);
             context.events.push(Event::Requested { source: context.sender, message: MessageId(first.0) });
         } else {

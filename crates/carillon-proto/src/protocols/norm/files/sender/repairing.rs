@@ -9,7 +9,7 @@ use crate::protocols::norm::files::needs::Needs;
 impl NormFileSender {
     /// Handles the requests of a receiver. Other receivers do not hear what was sent to the sender alone.
     pub(super) fn on_nack(&mut self, context: &mut Context, requests: Requests<'_>, is_to_sender: bool) {
-        let mut needs = Needs::read(requests, self.cursor.file);
+        let mut needs = Needs::read(requests, self.cursor.file, self.policy.shape.code);
         if needs.is_empty() {
             return context.events.dropped(DropReason::Malformed);
         }
@@ -127,7 +127,7 @@ impl NormFileSender {
                 need.erasures = 0;
             }
             let used = outgoing.parity_sent.get(&block).copied().unwrap_or(0);
-            if need.erasures > 0 && u16::from(used) < geometry.parity {
+            if need.erasures > 0 && used < geometry.shape.parity {
                 need.erasures -= 1;
                 if need.erasures == 0 {
                     entry.remove();
@@ -157,7 +157,7 @@ impl NormFileSender {
 
 impl Needs {
     /// Removes a symbol that is sent: requests that have arrived before did not count on it.
-    fn on_repair(&mut self, place: (u64, u64), symbol: u8) {
+    fn on_repair(&mut self, place: (u64, u64), symbol: u16) {
         let Some(need) = self.blocks.get_mut(&place) else { return };
         need.symbols.remove(&symbol);
         need.erasures = need.erasures.saturating_sub(1);
