@@ -8,12 +8,13 @@
 
 mod receiver;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
 use carillon_core::{
     About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties, Parameter,
-    ProtocolEntry, Role, States, StudyProperties,
+    ProtocolEntry, Role, StudyProperties,
 };
 use carillon_wire::ff::HEADER_LEN;
 
@@ -66,21 +67,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         host: HOST_SETTINGS,
         ..ProtocolEntry::PLAIN.settings
     },
-    study: StudyProperties {
-        states: &[States {
-            of: "sender, for a message",
-            transitions: &[
-                ("[*]", "Waiting", "message offered"),
-                ("Waiting", "Sent", "window open / DATA to all"),
-                ("Sent", "Repeated", "timer / DATA to all"),
-                ("Repeated", "Repeated", "timer / DATA to all"),
-                ("Sent", "[*]", "all receivers have acknowledged it"),
-                ("Repeated", "[*]", "all receivers have acknowledged it, or are given up"),
-                ("Waiting", "[*]", "no receiver is left"),
-            ],
-        }],
-        ..ProtocolEntry::PLAIN.study
-    },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(FfReceiver::new(context, settings))),
         Role::Sender => Ok(Box::new(FfSender::new(context, settings))),

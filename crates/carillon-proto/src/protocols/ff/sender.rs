@@ -11,6 +11,7 @@ use carillon_core::{
 use carillon_wire::ff::Packet;
 
 use super::receiver::MODULUS;
+use super::states::STATES;
 use crate::blocks::{MemberSet, Members, Numbered, Part, PastLimit, Player, RoundTrip};
 use crate::protocols::pf::config::MIN_TIMEOUT;
 
@@ -240,12 +241,7 @@ impl Part for FfSender {
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (number, message) in (self.messages.start()..).zip(self.messages.iter()) {
             let turn = message.repeats.into();
-            tell(ObservedState {
-                of: super::ENTRY.study.states[0].of,
-                about: number,
-                state: message.state(),
-                turn,
-            });
+            tell(ObservedState { of: STATES[0].of, about: number, state: message.state(), turn });
         }
     }
 

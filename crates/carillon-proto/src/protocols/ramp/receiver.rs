@@ -6,6 +6,7 @@ use carillon_core::{
 use carillon_wire::ramp::{Flags, HEADER_LEN, MAX_SPANS, Packet, Service, Spans, Status};
 
 use super::config::Settings;
+use super::states::STATES;
 use crate::blocks::{Arrival, MeasuredTimeout, Part, Player, ReceiveWindow, near, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
@@ -388,7 +389,7 @@ impl Part for RampReceiver {
             ChannelState::Doubtful => "Doubtful",
             ChannelState::Closed => "Closed",
         };
-        tell(ObservedState { of: super::ENTRY.study.states[1].of, about: 0, state, turn: 0 });
+        tell(ObservedState { of: STATES[1].of, about: 0, state, turn: 0 });
     }
 }
 

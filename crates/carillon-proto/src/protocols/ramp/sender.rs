@@ -16,6 +16,7 @@ use super::config::Settings;
 use super::poll::Poll;
 use super::rate::AdaptiveRate;
 use super::repairs::{Repairs, Target, targets};
+use super::states::STATES;
 use crate::blocks::{Members, Numbered, Part, PastLimit, Player, RateControl, RepairBudget, near, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
@@ -482,7 +483,7 @@ impl Part for RampSender {
     fn report_states(&self, _context: &Context, tell: &mut dyn FnMut(ObservedState)) {
         for (index, channel) in self.channels.iter() {
             let about = self.members.node(index).0.into();
-            let of = super::ENTRY.study.states[0].of;
+            let of = STATES[0].of;
             if let Some(state) = channel.state() {
                 tell(ObservedState { of, about, state, turn: 0 });
             }

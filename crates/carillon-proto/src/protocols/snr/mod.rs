@@ -16,12 +16,13 @@ mod node;
 mod report;
 mod rule;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
 use carillon_core::{
     About, BuildContext, Config, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Helpers,
-    Machine, Order, PacketProperties, ProtocolEntry, Role, SessionProperties, States, StudyProperties,
+    Machine, Order, PacketProperties, ProtocolEntry, Role, SessionProperties, StudyProperties,
 };
 use carillon_wire::status::{Family, HEADER_LEN};
 
@@ -79,22 +80,9 @@ pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
         host: config::HOST_SETTINGS,
         ..ProtocolEntry::PLAIN.settings
     },
-    study: StudyProperties { states: STATES, ..ProtocolEntry::PLAIN.study },
+    study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     ..ProtocolEntry::PLAIN
 };
-
-/// State diagram of a block at the source.
-const STATES: &[States] = &[States {
-    of: "sender, for a block",
-    transitions: &[
-        ("[*]", "Waiting", "block offered"),
-        ("Waiting", "Sent", "every child has its window open and room / DATA"),
-        ("Sent", "Repeated", "a status of r_f RTD later does not have it / DATA"),
-        ("Sent", "[*]", "all have it, as their statuses say"),
-        ("Repeated", "[*]", "all have it, or the others are expelled"),
-        ("Waiting", "[*]", "no child is left"),
-    ],
-}];
 
 /// Builds the machine of a role for a protocol of the family.
 pub(super) fn build(

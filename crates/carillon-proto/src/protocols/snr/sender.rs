@@ -15,6 +15,7 @@ use super::children::{Child, Children, SeqLog};
 use super::config::{MAX_INTERVAL, MIN_INTERVAL, Settings};
 use super::report::{MODULUS, Report};
 use super::rule::{Rule, TransmitterState};
+use super::states::STATES;
 use crate::blocks::{Numbered, Part, PastLimit, Player, RepairBudget};
 
 type Context = crate::blocks::MachineContext<Timer>;
@@ -428,7 +429,7 @@ impl Part for StatusSender {
                 Some(_) if block.again => "Repeated",
                 Some(_) => "Sent",
             };
-            tell(ObservedState { of: super::STATES[0].of, about: number, state, turn: 0 });
+            tell(ObservedState { of: STATES[0].of, about: number, state, turn: 0 });
         }
     }
 
