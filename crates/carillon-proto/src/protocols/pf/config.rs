@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Parameter};
 
-use super::parent::CongestionRule;
 use crate::blocks::retransmission::parameters::PAST_LIMIT;
 use crate::blocks::{PastLimit, REPAIR_BUDGET};
 
@@ -169,6 +168,18 @@ impl Rules {
             ahead: false,
         })
     }
+}
+
+/// Congestion control of a parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CongestionRule {
+    /// No congestion control (the paper).
+    #[default]
+    None,
+    /// The windows limit the messages of this parent.
+    Window,
+    /// The windows are reported to the node that sends the messages.
+    Reported,
 }
 
 /// Lower limit of the response timeout. It exceeds zero, so that time passes even at a round-trip time of zero.

@@ -10,9 +10,9 @@ use carillon_core::{
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
 use crate::blocks::MachineContext;
-use crate::protocols::pf::config::Rules;
+use crate::protocols::pf::config::{CongestionRule, Rules};
 use crate::protocols::pf::intake::{MODULUS, stamp};
-use crate::protocols::pf::parent::{CongestionRule, Parent, Sending, To};
+use crate::protocols::pf::parent::{Parent, Sending, To};
 use crate::protocols::pf::sender::read;
 
 /// Parent with its children, which are helpers or members.

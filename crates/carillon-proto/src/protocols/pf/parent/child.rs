@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-use super::congestion::{ChildCongestion, CongestionRule};
+use super::congestion::ChildCongestion;
 use crate::blocks::{ReceiverMap, RoundTrip};
+use crate::protocols::pf::config::CongestionRule;
 
 /// Window, round-trip time and outstanding polls of a child.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub(crate) struct Child {
     /// First message without room at the child, or beyond its congestion window. The effective window EW ends here.
     pub limit: u64,
     /// Congestion window, with congestion control.
-    pub(super) congestion: Option<ChildCongestion>,
+    congestion: Option<ChildCongestion>,
     /// First number beyond HR, the highest message that the child knows.
     pub highest: u64,
     /// Messages that the child has.
@@ -90,6 +91,39 @@ impl Child {
     /// First message without room in the buffer of the child, or in the network to it.
     pub fn first_without_room(&self) -> u64 {
         self.buffer_limit().min(self.congestion_limit())
+    }
+
+    /// First message beyond the congestion window.
+    pub fn congestion_limit(&self) -> u64 {
+        let window = self.congestion.and_then(|congestion| congestion.limiting_window());
+        window.map_or(u64::MAX, |window| self.map.next().saturating_add(window))
+    }
+
+    /// Congestion window that the parent reports to the node that sends its messages, as far as the buffer has room.
+    pub fn reported_window(&self) -> Option<u64> {
+        Some(self.congestion?.reported_window()?.min(self.size))
+    }
+
+    /// Handles a message that the child has now.
+    pub fn on_arrived(&mut self) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_arrived();
+        }
+    }
+
+    /// Handles a message that the child reports as missing; `sent` is the next message.
+    pub fn on_missing(&mut self, message: u64, sent: u64) {
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_missing(message, sent);
+        }
+    }
+
+    /// Handles an unanswered poll after [`Child::miss`]; `sent` is the next message.
+    pub fn on_absent(&mut self, sent: u64) {
+        let missing = self.map.next();
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_absent(self.absent, missing, sent);
+        }
     }
 
     /// Returns true if the child is known to be missing a message.

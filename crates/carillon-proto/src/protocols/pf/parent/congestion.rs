@@ -5,9 +5,8 @@
 //! A child that leaves two polls in a row unanswered starts anew with one message: one missing response says nothing
 //! about the messages (section 2.4), and the poll after it asks for the facts.
 
-use super::Parent;
-use super::child::Child;
 use crate::blocks::CongestionWindow;
+use crate::protocols::pf::config::CongestionRule;
 
 /// Congestion window of a child.
 #[derive(Clone, Copy, Debug)]
@@ -24,62 +23,33 @@ impl ChildCongestion {
         (rule != CongestionRule::None)
             .then_some(ChildCongestion { window, is_reported: rule == CongestionRule::Reported })
     }
-}
 
-impl Child {
     /// Handles a message that the child has now.
-    pub(super) fn on_arrived(&mut self) {
-        if let Some(congestion) = &mut self.congestion {
-            congestion.window.on_acknowledged();
-        }
+    pub fn on_arrived(&mut self) {
+        self.window.on_acknowledged();
     }
 
     /// Handles a message that the child reports as missing; `sent` is the next message.
-    pub(super) fn on_missing(&mut self, message: u64, sent: u64) {
-        if let Some(congestion) = &mut self.congestion {
-            congestion.window.on_loss(message, sent);
+    pub fn on_missing(&mut self, message: u64, sent: u64) {
+        self.window.on_loss(message, sent);
+    }
+
+    /// Handles an unanswered poll, the `absent`th in a row; `missing` is the first message that the child is missing.
+    pub fn on_absent(&mut self, absent: u32, missing: u64, sent: u64) {
+        if absent == ABSENT_POLLS_OF_TIMEOUT {
+            self.window.on_timeout(missing, sent);
         }
     }
 
-    /// Handles an unanswered poll, which [`Child::absent`] counts.
-    pub(super) fn on_absent(&mut self, sent: u64) {
-        let missing = self.map.next();
-        if let Some(congestion) = self.congestion.as_mut().filter(|_| self.absent == ABSENT_POLLS_OF_TIMEOUT)
-        {
-            congestion.window.on_timeout(missing, sent);
-        }
+    /// Size of the window in messages if it limits the messages of the parent.
+    pub fn limiting_window(&self) -> Option<u64> {
+        (!self.is_reported).then_some(self.window.size())
     }
 
-    /// First message beyond the congestion window.
-    pub(super) fn congestion_limit(&self) -> u64 {
-        let congestion = self.congestion.filter(|congestion| !congestion.is_reported);
-        congestion.map_or(u64::MAX, |congestion| self.map.next().saturating_add(congestion.window.size()))
-    }
-}
-
-impl Parent {
-    /// Window that this parent reports to the node that sends its messages: the smallest at its children, or below
-    /// them.
+    /// Size of the window in messages if the parent reports it to the node that sends the messages.
     pub fn reported_window(&self) -> Option<u64> {
-        let reported = |index: usize| {
-            let child = &self.children[index];
-            let congestion = child.congestion.filter(|congestion| congestion.is_reported)?;
-            Some(congestion.window.size().min(child.size))
-        };
-        self.live_children().filter_map(reported).min()
+        self.is_reported.then_some(self.window.size())
     }
-}
-
-/// Congestion control of a parent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CongestionRule {
-    /// No congestion control (the paper).
-    #[default]
-    None,
-    /// The windows limit the messages of this parent.
-    Window,
-    /// The windows are reported to the node that sends the messages.
-    Reported,
 }
 
 /// Number of unanswered polls in a row that start a window anew.

@@ -2,6 +2,7 @@
 
 mod child;
 mod congestion;
+mod packet;
 mod polls;
 mod recovery;
 mod sending;
@@ -17,10 +18,9 @@ use carillon_core::{Outcome, Time, TokenBucket};
 use super::config::Rules;
 use crate::blocks::{Minimum, Numbered, RepairBudget, ResponsePlan};
 pub(crate) use child::Child;
-pub(crate) use congestion::CongestionRule;
+pub(crate) use packet::{Sending, To};
 use polls::Polls;
 pub(crate) use recovery::Response;
-pub(crate) use sending::{Sending, To};
 
 /// Parent side of section 3: sent messages and their acknowledgments, retransmissions, and the plan of polls. It
 /// addresses children by index and builds no packets; [`Parent::poll_sending`] returns the next transmission.
@@ -358,6 +358,12 @@ impl Parent {
         let waits = |child: &Child| !child.map.has(start) || (self.rules.consumed && child.left <= start);
         let is_full = |child: &Child| self.sent < self.messages.end() && child.limit <= self.sent;
         self.child(index).is_some_and(|child| (start < self.sent && waits(child)) || is_full(child))
+    }
+
+    /// Window that this parent reports to the node that sends its messages: the smallest at its children, or below
+    /// them.
+    pub fn reported_window(&self) -> Option<u64> {
+        self.live_children().filter_map(|index| self.children[index].reported_window()).min()
     }
 
     /// Takes the children expelled since the last call.

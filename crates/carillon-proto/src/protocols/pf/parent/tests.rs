@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::blocks::{PastLimit, ReceiverMap};
+use crate::protocols::pf::config::CongestionRule;
 
 const MS: Duration = Duration::from_millis(1);
 
