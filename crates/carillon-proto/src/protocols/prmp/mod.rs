@@ -9,12 +9,13 @@
 mod branch;
 mod node;
 mod sender;
+mod states;
 #[cfg(test)]
 mod tests;
 
 use carillon_core::{
     About, ConfigError, DefaultSettings, DeliveryProperties, Helpers, Order, PacketProperties, Parameter,
-    ProtocolEntry, Role, States, StudyProperties, joined,
+    ProtocolEntry, Role, StudyProperties, joined,
 };
 
 use super::pf;
@@ -53,7 +54,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     study: StudyProperties {
         // Hop by hop, a message is sent once to each child, and only the first of these packets counts as its original.
         marks_originals: false,
-        states: &[States { of: "sender, for a message", transitions: pf::ENTRY.study.states[0].transitions }],
+        states: states::STATES,
         ..ProtocolEntry::PLAIN.study
     },
     build: |role, context, settings| match role {

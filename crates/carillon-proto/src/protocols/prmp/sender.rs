@@ -10,6 +10,7 @@ use carillon_core::{
 use carillon_wire::pf::Packet;
 
 use super::branch::Branch;
+use super::states::STATES;
 use crate::blocks::{MachineContext, Part, Player};
 
 /// Sender that sends messages to its children, which forward or repair them.
@@ -63,12 +64,7 @@ impl Part for PrmpSender {
     fn report_states(&self, _context: &MachineContext, tell: &mut dyn FnMut(ObservedState)) {
         let messages = self.branch.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
-            tell(ObservedState {
-                of: super::ENTRY.study.states[0].of,
-                about: number,
-                state: message.state(),
-                turn: 0,
-            });
+            tell(ObservedState { of: STATES[0].of, about: number, state: message.state(), turn: 0 });
         }
     }
 
