@@ -11,6 +11,7 @@
 
 mod answers;
 mod config;
+mod padding;
 mod receiver;
 mod relay;
 mod sample;
@@ -60,8 +61,3 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     },
     ..ProtocolEntry::PLAIN
 };
-
-/// Pads a datagram with zeros to `len` bytes.
-fn pad(buf: &mut Vec<u8>, len: usize) {
-    buf.resize(buf.len().max(len), 0);
-}

@@ -13,7 +13,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
 use super::answers::{Answer, Answers, MAX_PENDING_ANSWERS, MAX_REMEMBERED_RANGES, To, ask, asked_for};
 use super::config::{MIN_REQUEST_WAIT, Settings};
-use super::pad;
+use super::padding::pad;
 use super::sample::Sample;
 use crate::blocks::{Arrival, KeptWindow, MachineContext, Part, Player, RequestRows, near, wire};
 

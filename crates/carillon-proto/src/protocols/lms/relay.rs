@@ -11,7 +11,7 @@ use carillon_core::{
 use carillon_wire::lms::{Data, Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
 
 use super::config::Settings;
-use super::pad;
+use super::padding::padded;
 use super::states::STATES;
 
 /// LMS router for the sources of all SETUP packets that pass it. It has no timers: the age of its state is checked
@@ -253,14 +253,6 @@ impl SourceState {
         let dest = Dest::group_behind(PortSet::from_iter([interface]), self.source, self.group);
         Ok(Some((dest, Packet::Repair(data))))
     }
-}
-
-/// Emits a packet, padded to the length of the packet that it replaces.
-fn padded(association: AssociationId, packet: Packet<'_>, len: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(packet.wire_len().max(len));
-    packet.emit(association, &mut bytes);
-    pad(&mut bytes, len);
-    bytes
 }
 
 impl Machine for LmsRelay {

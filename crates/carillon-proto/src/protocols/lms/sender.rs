@@ -12,7 +12,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
 use super::answers::{Answer, Answers, MAX_PENDING_ANSWERS, MAX_REMEMBERED_RANGES, To, ask, asked_for};
 use super::config::Settings;
-use super::pad;
+use super::padding::pad;
 use crate::blocks::{Doubling, Heartbeats, HoldOff, Members, Numbered, Part, Player, RepairBudget, wire};
 
 type Context = crate::blocks::MachineContext<Timer>;
