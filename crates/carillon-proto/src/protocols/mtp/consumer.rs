@@ -6,7 +6,8 @@ use carillon_core::{Event, MessageId, NodeId, Rng, Time, Transmit};
 use carillon_wire::mtp::{Body, HORIZON, Range, Ranges, Status, member_id};
 
 use super::config::{MIN_INTERVAL, Settings};
-use super::context::{Context, Frame, Timer};
+use super::context::{Context, Timer};
+use super::frame::Frame;
 use super::master::Master;
 use super::order::Order;
 use super::producer::MAX_RANGES;

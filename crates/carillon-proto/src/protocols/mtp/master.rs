@@ -8,7 +8,8 @@ use carillon_wire::mtp::{Body, Empty, HORIZON, Identifiers, Status, member_id};
 use carillon_wire::reformation::Ranks;
 
 use super::config::{MIN_INTERVAL, Settings};
-use super::context::{Context, Frame, Timer};
+use super::context::{Context, Timer};
+use super::frame::Frame;
 use super::order::Order;
 use super::producer::Producer;
 use crate::blocks::MissedPolls;

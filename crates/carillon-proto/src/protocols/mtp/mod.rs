@@ -13,6 +13,7 @@ mod assembly;
 mod config;
 mod consumer;
 mod context;
+mod frame;
 mod master;
 mod order;
 mod peer;

@@ -12,7 +12,8 @@ use carillon_wire::reformation::Ranks;
 
 use super::config::Settings;
 use super::consumer::{Alarm, Consumer};
-use super::context::{Context, Frame, INSTANCES, Timer, transport_id};
+use super::context::{Context, Timer};
+use super::frame::{Frame, INSTANCES, transport_id};
 use super::master::Master;
 use super::order::{Effect, Entry, Order};
 use super::producer::{NUMBER_LEN, Producer};

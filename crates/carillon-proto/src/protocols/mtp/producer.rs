@@ -7,7 +7,8 @@ use carillon_core::{DropReason, Time, Transmit};
 use carillon_wire::mtp::{Body, Empty, HORIZON, Mark, Range, Ranges};
 
 use super::config::{MIN_INTERVAL, Settings};
-use super::context::{Context, Frame, Timer};
+use super::context::{Context, Timer};
+use super::frame::Frame;
 use super::order::Order;
 use crate::blocks::reformation::To;
 

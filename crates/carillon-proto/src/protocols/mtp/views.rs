@@ -6,7 +6,8 @@ use carillon_wire::mtp::{Body, member_id};
 use carillon_wire::reformation::Ranks;
 
 use super::consumer::Consumer;
-use super::context::{Context, Frame, Timer};
+use super::context::{Context, Timer};
+use super::frame::Frame;
 use super::master::Master;
 use super::order::Entry;
 use super::peer::MtpPeer;

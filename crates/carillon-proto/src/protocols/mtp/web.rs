@@ -7,7 +7,8 @@ use carillon_wire::mtp::{Body, Packet, Reply, Terms, member_id};
 use carillon_wire::reformation::Ranks;
 
 use super::config::Settings;
-use super::context::{Context, Frame};
+use super::context::Context;
+use super::frame::Frame;
 use super::order::Order;
 use crate::blocks::MissedPolls;
 use crate::blocks::reformation::To;
