@@ -14,8 +14,6 @@ mod plain;
 mod receiver;
 mod relay;
 mod source;
-mod source_congestion;
-mod source_parity;
 mod states;
 #[cfg(test)]
 mod tests;

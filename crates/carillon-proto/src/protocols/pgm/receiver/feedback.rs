@@ -1,13 +1,12 @@
-//! Feedback of a receiver to a source with congestion control (PGMCC): its loss rate, and acknowledgments of the acker.
+//! State of a receiver of a source with congestion control (PGMCC): its loss rate, and acknowledgments of the acker.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
-use carillon_core::{Dest, Time, Transmit};
-use carillon_wire::pgm::{Ack, AckerElection, Body, LossReport, Options};
+use carillon_core::Time;
+use carillon_wire::pgm::LossReport;
 
-use super::{PgmReceiver, Upstream};
 use crate::blocks::congestion::LOSS_GAIN;
-use crate::blocks::{MachineContext, wire};
 
 /// Reception of original data, for the source.
 #[derive(Debug)]
@@ -27,13 +26,14 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    fn starting_at(number: u64) -> Self {
+    /// Creates the state of a receiver with this original packet as its first one.
+    pub fn starting_at(number: u64) -> Self {
         let timestamp = (0, Time::ZERO);
         Feedback { loss: 0.0, end: number, arrived: 0, timestamp, ack_due: false, proposal: None }
     }
 
     /// Records an original packet. Packets between it and the newest one count as lost.
-    fn on_packet(&mut self, now: Time, number: u64, timestamp_ms: u32) {
+    pub fn on_packet(&mut self, now: Time, number: u64, timestamp_ms: u32) {
         if number < self.end {
             // Late packets stay in the loss rate.
             let bit = self.end - 1 - number;
@@ -48,8 +48,25 @@ impl Feedback {
         self.timestamp = (timestamp_ms, now);
     }
 
+    /// Handles the acker that an original packet names. Every receiver that is not told of an acker proposes itself
+    /// after a random `wait`.
+    pub fn on_acker(&mut self, now: Time, acker: IpAddr, own: IpAddr, wait: Duration) {
+        if !acker.is_unspecified() {
+            self.proposal = None;
+            self.ack_due |= acker == own;
+        } else if self.proposal.is_none() && !self.ack_due {
+            self.proposal = Some(now + wait);
+            self.on_time(now);
+        }
+    }
+
+    /// Takes the acknowledgment that is due: the newest packet, and the bitmap of the packets that arrived.
+    pub fn take_acknowledgment(&mut self) -> Option<(u64, u32)> {
+        std::mem::take(&mut self.ack_due).then_some((self.end - 1, self.arrived))
+    }
+
     /// Loss rate with the timestamp of the newest packet, moved on by the time since.
-    fn report(&self, now: Time, receiver: IpAddr) -> LossReport {
+    pub fn report(&self, now: Time, receiver: IpAddr) -> LossReport {
         let (timestamp, since) = self.timestamp;
         let elapsed = now.since(since).as_millis() as u32;
         let loss = (self.loss * 65_536.0).min(65_535.0) as u16;
@@ -65,47 +82,6 @@ impl Feedback {
 
     pub fn next_timeout(&self) -> Option<Time> {
         self.proposal
-    }
-}
-
-impl PgmReceiver {
-    /// Handles the timestamp and the acker of an original packet. Every receiver that is not told of an acker proposes
-    /// itself after a NAK's random wait.
-    pub(super) fn on_election(&mut self, context: &MachineContext, sqn: u32, election: AckerElection) {
-        let number = self.expand(sqn);
-        let own = self.own_address();
-        let wait = self.missing.random_wait();
-        let feedback = self.feedback.get_or_insert_with(|| Box::new(Feedback::starting_at(number)));
-        feedback.on_packet(context.now, number, election.timestamp_ms);
-        if !election.acker.is_unspecified() {
-            feedback.proposal = None;
-            feedback.ack_due |= election.acker == own;
-        } else if feedback.proposal.is_none() && !feedback.ack_due {
-            feedback.proposal = Some(context.now + wait);
-            feedback.on_time(context.now);
-        }
-    }
-
-    /// Report for the source, once it has sent a timestamp.
-    pub(super) fn report(&self, now: Time) -> Option<LossReport> {
-        self.feedback.as_ref().map(|feedback| feedback.report(now, self.own_address()))
-    }
-
-    /// Emits the acknowledgment that is due, to the next node towards the source.
-    pub(super) fn emit_ack(
-        &mut self,
-        context: &mut MachineContext,
-        upstream: Upstream,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
-        let feedback = self.feedback.as_mut().filter(|feedback| feedback.ack_due)?;
-        feedback.ack_due = false;
-        let newest = feedback.end - 1;
-        let ack = Ack { newest: wire(newest), bitmap: feedback.arrived };
-        let options = Options { report: self.report(context.now), ..Options::default() };
-        self.packet(Body::Ack(ack), options).emit(buf);
-        context.events.control("ack", newest);
-        Some(Transmit::now(Dest::Node(upstream.node)))
     }
 }
 

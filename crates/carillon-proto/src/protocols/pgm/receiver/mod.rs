@@ -6,6 +6,7 @@ mod groups;
 mod parity;
 mod repairer;
 mod repairing;
+mod reporting;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

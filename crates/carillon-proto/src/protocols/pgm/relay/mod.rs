@@ -22,8 +22,7 @@ use super::identity::{
 };
 use super::parity::Offer;
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
-use parity::GroupRepair;
-use state::{Repair, Repairers, RequestRoute, Session};
+use state::{GroupRepair, Repair, Repairers, RequestRoute, Session};
 
 /// Confirms NAKs, forwards one of them for each packet, and sends repairs out of the ports of their requesters.
 #[derive(Debug)]

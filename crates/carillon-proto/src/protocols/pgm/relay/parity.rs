@@ -1,7 +1,5 @@
-//! Parity at a network element (RFC 3208, section 11.5): repair state of a transmission group, which counts the parity
-//! packets that each port needs.
+//! Parity at a network element (RFC 3208, section 11.5): NAKs and repairs of transmission groups.
 
-use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
@@ -9,19 +7,9 @@ use carillon_core::{Dest, DropReason, PortId, PortSet, Received, Time, Transmit,
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Tsi};
 
 use super::super::identity::{list_of, numbers};
+use super::state::GroupRepair;
 use super::{Confirmation, MAX_PENDING_CONFIRMATIONS, PgmRelay};
 use crate::blocks::Expired;
-
-/// Repair state of one group.
-#[derive(Clone, Debug, Default)]
-pub(super) struct GroupRepair {
-    /// Number of parity packets that each port still needs.
-    counts: BTreeMap<PortId, u32>,
-    /// Greatest number that was requested upstream and has not passed yet.
-    asked: u32,
-    /// End of NAK elimination, once the NAK is confirmed; `None` until then.
-    quiet_until: Option<Time>,
-}
 
 /// Group of a sequence number, and the number of packets that it counts, in groups of this size.
 fn counted(sqn: u32, size: u32) -> (u32, u32) {

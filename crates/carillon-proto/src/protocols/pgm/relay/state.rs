@@ -1,4 +1,4 @@
-//! State of a network element for each source and each requested packet (RFC 3208, section 7).
+//! State of a network element for each source, each requested packet and each requested group (RFC 3208, section 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -73,6 +73,17 @@ impl Repair {
     pub(super) fn eliminates(&self, now: Time) -> bool {
         self.quiet_until.is_none_or(|until| now < until)
     }
+}
+
+/// Repair state of one transmission group, which counts the parity packets that each port needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GroupRepair {
+    /// Number of parity packets that each port still needs.
+    pub(super) counts: BTreeMap<PortId, u32>,
+    /// Greatest number that was requested upstream and has not passed yet.
+    pub(super) asked: u32,
+    /// End of NAK elimination, once the NAK is confirmed; `None` until then.
+    pub(super) quiet_until: Option<Time>,
 }
 
 /// Repairers among the children of one source. Each expires unless it answers the POLLs.

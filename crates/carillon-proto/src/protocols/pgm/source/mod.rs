@@ -1,5 +1,9 @@
 //! The PGM source (RFC 3208, section 5): transmit window, SPMs, confirmations and repairs.
 
+mod congestion;
+mod parity;
+mod parity_packets;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,18 +13,20 @@ use carillon_core::{
     BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Received, Role, Time,
     TokenBucket, Transmit,
 };
-use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
+use carillon_wire::pgm::{
+    Ack, Body, Data, LossReport, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi,
+};
 
 use super::config::interval;
 use super::identity::{address_of, destination_port, numbers, parse, refuse_zeromq_port, tsi};
-use super::source_congestion::Congestion;
-use super::source_parity::Parity;
 use crate::blocks::{
     Advance, Doubling, FixedRate, Heartbeats, Members, Part, Player, RateControl, RepairBudget,
     TransmitWindow, near, wire,
 };
+use congestion::Congestion;
+use parity::Parity;
 
-pub(super) type Context = crate::blocks::MachineContext<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Sends data, SPMs, NCFs and repairs.
 #[derive(Debug)]
@@ -28,24 +34,24 @@ pub struct PgmSource {
     tsi: Tsi,
     destination_port: u16,
     /// Address of the source, the path of its own SPMs.
-    pub(super) path: IpAddr,
+    path: IpAddr,
     group_address: IpAddr,
-    pub(super) link_overhead: u64,
-    pub(super) window: TransmitWindow,
+    link_overhead: u64,
+    window: TransmitWindow,
     /// Parity packets, if the source offers them.
-    pub(super) parity: Option<Parity>,
+    parity: Option<Parity>,
     /// Congestion control, if the source has one.
-    pub(super) congestion: Option<Congestion>,
-    pub(super) pace: TokenBucket,
+    congestion: Option<Congestion>,
+    pace: TokenBucket,
     /// True if repairs count against the rate too (section 5.1.1, window that advances with data).
-    pub(super) paces_repairs: bool,
+    paces_repairs: bool,
     txw_secs: Duration,
     spm_ivl: Duration,
     ihb_min: Duration,
     /// Back-off of heartbeat SPMs (IHB_MIN to IHB_MAX).
     heartbeats: Heartbeats,
-    pub(super) rdata_delay: Duration,
-    pub(super) rdata_holdoff: Duration,
+    rdata_delay: Duration,
+    rdata_holdoff: Duration,
     members: Members,
     /// Repair budget for each member; all other requesters, such as routers, share one.
     budget: RepairBudget<Option<usize>>,
@@ -225,6 +231,43 @@ impl PgmSource {
         context.events.received("n-nak", near(nak.sqn, expected));
     }
 
+    /// Handles the report in a NAK or N-NAK.
+    fn on_report(&mut self, context: &mut Context, from: NodeId, report: Option<LossReport>) {
+        if let (Some(congestion), Some(report)) = (&mut self.congestion, report) {
+            congestion.on_report(context.now, self.window.next(), from, report);
+        }
+    }
+
+    /// Handles the acknowledgment of an acker, or of a receiver that would be one.
+    fn on_ack(&mut self, context: &mut Context, from: NodeId, ack: Ack, report: Option<LossReport>) {
+        let next = self.window.next();
+        let (Some(congestion), Some(report)) = (&mut self.congestion, report) else {
+            return context.events.dropped(DropReason::Foreign);
+        };
+        if !congestion.on_ack(context.now, next, from, ack, report) {
+            return context.events.dropped(DropReason::Redundant);
+        }
+        context.events.received("ack", near(ack.newest, next));
+        match congestion.awaits(next) {
+            true => context.timers.arm(Timer::Ack, context.now + congestion.timeout()),
+            false => drop(context.timers.cancel(Timer::Ack)),
+        }
+    }
+
+    /// Starts the wait for an acknowledgment with the first packet in flight.
+    fn await_ack(&mut self, context: &mut Context) {
+        if let Some(congestion) = &self.congestion
+            && context.timers.armed(Timer::Ack).is_none()
+        {
+            context.timers.arm(Timer::Ack, context.now + congestion.timeout());
+        }
+    }
+
+    /// Returns true if the congestion window holds no further data packet.
+    fn is_window_full(&self) -> bool {
+        self.congestion.as_ref().is_some_and(|congestion| !congestion.has_room(self.window.next()))
+    }
+
     /// Schedules an SPM, unless one was sent within IHB_MIN (section 5.2).
     fn request_spm(&mut self, context: &mut Context) {
         self.spm_due |= self.last_spm.is_none_or(|last| context.now.since(last) >= self.ihb_min);
@@ -248,7 +291,7 @@ impl PgmSource {
         }
     }
 
-    pub(super) fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
+    fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
         Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
     }
 
@@ -319,7 +362,8 @@ impl PgmSource {
         let trail = wire(self.window.trail());
         let (number, slot) = self.window.send_next(context.now)?;
         let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
-        let options = Options { election: self.election(context.now), ..Options::default() };
+        let election = self.congestion.as_ref().map(|congestion| congestion.election(context.now, self.path));
+        let options = Options { election, ..Options::default() };
         self.packet(Body::Odata(data), options).emit(buf);
         self.await_ack(context);
         self.pace.spend(context.now, buf.len() as u64 + self.link_overhead);
@@ -382,7 +426,11 @@ impl Part for PgmSource {
                 context.timers.cancel(Timer::Poll);
             }
             Timer::Pace => {}
-            Timer::Ack => self.on_silence(context),
+            Timer::Ack => {
+                if let Some(congestion) = &mut self.congestion {
+                    congestion.on_silence(context.now, self.window.next());
+                }
+            }
             Timer::Repair(number) => drop(self.repairs.insert(number)),
             Timer::Parity(group) => self.end_parity_delay(group),
         }

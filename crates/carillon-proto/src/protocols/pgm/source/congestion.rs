@@ -10,10 +10,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use carillon_core::{Config, DropReason, NodeId, Time};
+use carillon_core::{Config, NodeId, Time};
 use carillon_wire::pgm::{Ack, AckerElection, LossReport};
 
-use super::source::{Context, PgmSource, Timer};
 use crate::blocks::congestion::{Acknowledgment, CongestionControl, ControlSettings, Controller, PathReport};
 use crate::blocks::{RetransmissionTimeout, near};
 
@@ -56,17 +55,33 @@ impl Congestion {
     }
 
     /// Returns true if a packet may be sent, with `next` packets sent.
-    fn has_room(&self, next: u64) -> bool {
+    pub fn has_room(&self, next: u64) -> bool {
         next - self.answered < self.control.window()
     }
 
-    fn acker(&self) -> Option<Reporter> {
-        self.reporters[self.control.deciding()?]
+    /// Returns true while an acknowledgment is awaited, with `next` packets sent.
+    pub fn awaits(&self, next: u64) -> bool {
+        self.answered < next
+    }
+
+    /// Longest wait for the next acknowledgment.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.current()
+    }
+
+    /// Timestamp and acker of a data packet of the source with the address `source`.
+    pub fn election(&self, now: Time, source: IpAddr) -> AckerElection {
+        let nobody: IpAddr = match source {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let acker = self.control.deciding().and_then(|acker| self.reporters[acker]);
+        AckerElection { timestamp_ms: milliseconds(now), acker: acker.map_or(nobody, |acker| acker.address) }
     }
 
     /// Handles the loss rate of a receiver, with `next` packets sent. Returns its number and its round-trip time;
     /// none if it cannot be right.
-    fn on_report(
+    pub fn on_report(
         &mut self,
         now: Time,
         next: u64,
@@ -99,7 +114,7 @@ impl Congestion {
     }
 
     /// Handles an acknowledgment, with `next` packets sent. Returns false if it is of no acker, or of no packet.
-    fn on_ack(&mut self, now: Time, next: u64, node: NodeId, ack: Ack, report: LossReport) -> bool {
+    pub fn on_ack(&mut self, now: Time, next: u64, node: NodeId, ack: Ack, report: LossReport) -> bool {
         let newest = near(ack.newest, next);
         let previous = self.previous;
         let Some((number, round_trip)) = self.on_report(now, next, node, report).filter(|_| newest < next)
@@ -124,7 +139,7 @@ impl Congestion {
     }
 
     /// Handles a timeout: no acknowledgment came, so nothing counts as in flight any longer.
-    fn on_silence(&mut self, now: Time, next: u64) {
+    pub fn on_silence(&mut self, now: Time, next: u64) {
         if let Some(acker) = self.control.deciding() {
             self.control.on_silent(now, acker);
         }
@@ -209,69 +224,6 @@ impl AckRecord {
             self.judged += 1;
         }
         judged
-    }
-}
-
-impl PgmSource {
-    /// Returns true if the congestion window holds no further data packet.
-    pub(super) fn is_window_full(&self) -> bool {
-        self.congestion.as_ref().is_some_and(|congestion| !congestion.has_room(self.window.next()))
-    }
-
-    /// Timestamp and acker of a data packet.
-    pub(super) fn election(&self, now: Time) -> Option<AckerElection> {
-        let nobody: IpAddr = match self.path {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let acker = |congestion: &Congestion| congestion.acker().map_or(nobody, |acker| acker.address);
-        let congestion = self.congestion.as_ref()?;
-        Some(AckerElection { timestamp_ms: milliseconds(now), acker: acker(congestion) })
-    }
-
-    /// Starts the wait for an acknowledgment with the first packet in flight.
-    pub(super) fn await_ack(&mut self, context: &mut Context) {
-        if let Some(congestion) = &self.congestion
-            && context.timers.armed(Timer::Ack).is_none()
-        {
-            context.timers.arm(Timer::Ack, context.now + congestion.timeout.current());
-        }
-    }
-
-    /// Handles the report in a NAK.
-    pub(super) fn on_report(&mut self, context: &mut Context, from: NodeId, report: Option<LossReport>) {
-        if let (Some(congestion), Some(report)) = (&mut self.congestion, report) {
-            congestion.on_report(context.now, self.window.next(), from, report);
-        }
-    }
-
-    /// Handles the acknowledgment of an acker, or of a receiver that would be one.
-    pub(super) fn on_ack(
-        &mut self,
-        context: &mut Context,
-        from: NodeId,
-        ack: Ack,
-        report: Option<LossReport>,
-    ) {
-        let next = self.window.next();
-        let (Some(congestion), Some(report)) = (&mut self.congestion, report) else {
-            return context.events.dropped(DropReason::Foreign);
-        };
-        if !congestion.on_ack(context.now, next, from, ack, report) {
-            return context.events.dropped(DropReason::Redundant);
-        }
-        context.events.received("ack", near(ack.newest, next));
-        match congestion.answered < next {
-            true => context.timers.arm(Timer::Ack, context.now + congestion.timeout.current()),
-            false => drop(context.timers.cancel(Timer::Ack)),
-        }
-    }
-
-    /// Ends the wait for an acknowledgment.
-    pub(super) fn on_silence(&mut self, context: &mut Context) {
-        if let Some(congestion) = &mut self.congestion {
-            congestion.on_silence(context.now, self.window.next());
-        }
     }
 }
 
