@@ -2,6 +2,9 @@
 
 use carillon_core::BitRate;
 
+/// Size assumed for a packet where packets are counted, in bytes.
+pub const NOMINAL_PACKET_BYTES: u64 = 1000;
+
 /// Source of the rate for a [`TokenBucket`](carillon_core::TokenBucket). Protocols with a fixed gap between packets
 /// have no rate, and [pause](carillon_core::TokenBucket::pause) instead.
 pub trait RateControl {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-use super::PathEstimate;
 use super::windowed::Windowed;
 
 /// Answers of one receiver, as far as every controller needs them.
@@ -84,6 +83,19 @@ pub struct Acknowledgment {
     pub over_round_trip: (u64, u64),
     /// Longer of the times in which these packets were sent and arrived.
     pub span: Duration,
+}
+
+/// Estimate of the path to a receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct PathEstimate {
+    /// Congestion window in packets.
+    pub window: u64,
+    /// Smoothed loss rate.
+    pub loss: f64,
+    /// Minimum round-trip time, without queues; none before the first sample.
+    pub round_trip: Option<Duration>,
+    /// Smoothed time that a poll and its answer wait in queues.
+    pub queued: Duration,
 }
 
 impl Acknowledgment {

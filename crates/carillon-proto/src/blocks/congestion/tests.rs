@@ -1,7 +1,9 @@
 //! Suite over all registered controllers: each one obeys a bottleneck, recovers from silence, and survives any input.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
+use carillon_core::{BitRate, Time};
 use proptest::prelude::*;
 
 use super::*;

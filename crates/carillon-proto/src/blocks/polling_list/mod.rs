@@ -11,7 +11,8 @@ use carillon_core::{BitRate, PathMeasure, Time};
 
 use super::congestion::{Answer, CongestionControl, Limit, PathEstimate, PathRecord};
 use super::{
-    FlowControl, Minimum, NodeMinimum, OutstandingPoll, RateControl, RepairBudget, RetransmissionTimeout,
+    FlowControl, Minimum, NOMINAL_PACKET_BYTES, NodeMinimum, OutstandingPoll, RateControl, RepairBudget,
+    RetransmissionTimeout,
 };
 
 /// State of one receiver.
@@ -547,8 +548,6 @@ impl RateControl for PollingList {
     }
 }
 
-/// Size assumed for a packet where packets are counted, in bytes.
-pub const NOMINAL_PACKET_BYTES: u64 = 1000;
 /// Silence after which a receiver no longer holds up the others while the window has room.
 const SILENCE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Shortest round trip from which the rate to silent receivers is computed.
