@@ -5,8 +5,7 @@ use std::ops::Deref;
 use bytes::Bytes;
 use carillon_core::Order;
 
-use super::receiver::Context;
-use crate::blocks::Reception;
+use crate::blocks::{MachineContext, Reception};
 
 /// Messages from the first missing one. In source order, messages wait for earlier ones. In arrival order each is
 /// delivered at once, and only the fact of its arrival is kept.
@@ -32,7 +31,7 @@ impl Arrivals {
     }
 
     /// Adds a message, not before the expected one. In arrival order, a new message is delivered at once.
-    pub fn insert(&mut self, context: &mut Context, number: u64, message: Bytes) {
+    pub fn insert(&mut self, context: &mut MachineContext<impl Ord + Copy>, number: u64, message: Bytes) {
         if self.in_order {
             self.reception.insert(number, Arrived::Waits(message));
         // A rebuilt block can yield a message that was delivered before.
@@ -43,7 +42,7 @@ impl Arrivals {
     }
 
     /// Delivers the messages that no longer wait for earlier ones.
-    pub fn deliver(&mut self, context: &mut Context) {
+    pub fn deliver(&mut self, context: &mut MachineContext<impl Ord + Copy>) {
         while let Some((number, message)) = self.reception.pop() {
             message.deliver(context, number);
         }
@@ -63,7 +62,7 @@ impl Arrivals {
 
 impl Arrived {
     /// Delivers the message, unless the application has it.
-    pub fn deliver(self, context: &mut Context, number: u64) {
+    pub fn deliver(self, context: &mut MachineContext<impl Ord + Copy>, number: u64) {
         if let Arrived::Waits(message) = self {
             context.deliver_sent(number, message);
         }
@@ -88,7 +87,7 @@ mod tests {
 
     /// Sequence numbers delivered if these arrive, in order of delivery.
     fn delivered(order: Order, numbers: &[u64]) -> Vec<u64> {
-        let mut context = Context::new(&peer_context(&[SENDER, NodeId(1)], 1, false));
+        let mut context = MachineContext::<()>::new(&peer_context(&[SENDER, NodeId(1)], 1, false));
         let mut arrivals = Arrivals::new(order);
         for &number in numbers {
             arrivals.insert(&mut context, number, Bytes::new());

@@ -8,9 +8,8 @@ use carillon_wire::carillon::{
     max_positions,
 };
 
-use super::MODULUS;
 use super::context::Context;
-use crate::blocks::{AckWindow, FixedWindow, ReedSolomon, Repair, RepairBlock, worst};
+use crate::blocks::{AckWindow, FixedWindow, ReedSolomon, Repair, RepairBlock, wire, worst};
 
 /// Messages that some member has not acknowledged, and the blocks that contain them.
 #[derive(Debug)]
@@ -101,8 +100,7 @@ impl Blocks {
 
     /// Fields `next` and `first` of a poll.
     pub fn poll_range(&self) -> (u32, u32) {
-        let number = |number: u64| (number % MODULUS) as u32;
-        (number(self.sent), number(self.window.start().min(self.sent)))
+        (wire(self.sent), wire(self.window.start().min(self.sent)))
     }
 
     /// Blocks from the oldest to the newest.
@@ -187,7 +185,7 @@ impl Blocks {
         }
         for at in places {
             let block = &mut self.blocks[at];
-            let first = (block.first() % MODULUS) as u32;
+            let first = wire(block.first());
             Listed::push(ClosedBlock { first, length: block.length(), count: block.count() }, bytes);
             if asks_all && block.is_news() {
                 block.on_poll();
@@ -288,14 +286,14 @@ impl Blocks {
         match repair {
             Repair::Message(index) => Some(emit(context, block, index, buf)),
             Repair::Sum(places, sum) => {
-                let (first, places) = ((first % MODULUS) as u32, SymbolPositions::new(&places, length));
+                let (first, places) = (wire(first), SymbolPositions::new(&places, length));
                 Packet::Xor { first, length, count, places, sum: &sum }.emit(context.association, buf);
                 let to_group = context.to_group();
                 let number = MessageId(block.first() + u64::from(places.as_slice()[0]));
                 Some(context.events.data_sent(to_group, number, buf.len(), true))
             }
             Repair::Coded(shape, number, symbol) => {
-                let block = CodedBlock { first: (first % MODULUS) as u32, length, planned: shape.planned };
+                let block = CodedBlock { first: wire(first), length, planned: shape.planned };
                 Packet::Repair { block, number, count, more, symbol: &symbol }.emit(context.association, buf);
                 let to_group = context.to_group();
                 Some(context.events.data_sent(to_group, MessageId(first), buf.len(), true))
@@ -420,7 +418,7 @@ fn length_in(all: u64, loss: f64, receivers: usize) -> (u64, u64) {
 fn emit(context: &mut Context, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -> Transmit {
     let number = block.first() + u64::from(index);
     let payload = block.message(index).expect("a message of the block");
-    let (sequence, length, count) = ((number % MODULUS) as u32, block.length(), block.count());
+    let (sequence, length, count) = (wire(number), block.length(), block.count());
     Packet::Data { sequence, index, length, count, payload }.emit(context.association, buf);
     let to_group = context.to_group();
     context.events.data_sent(to_group, MessageId(number), buf.len(), block.has_repeated())

@@ -1,6 +1,6 @@
 //! Parameters of the protocol, and the values that hosts set for files and live messages.
 
-use carillon_core::{HostValue, Parameter};
+use carillon_core::{Config, HostValue, OneWay, Order, Parameter};
 
 use crate::blocks::congestion::CONTROLLER_NAMES;
 use crate::blocks::retransmission::parameters::{PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
@@ -51,3 +51,22 @@ pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[
     ("window", HostValue::Outstanding(64 << 20)),
     ("flight", HostValue::AdaptiveWindow { min: 4, max: 65_536 }),
 ];
+
+/// Setting with which receivers send no feedback.
+// With a redundancy of 25 %, a block of 1000 messages may lose more than a sixth of its packets.
+pub(super) const ONE_WAY: OneWay =
+    OneWay { key: "feedback", value: "none", rate: "rate", redundancy: ("redundancy", "25 %") };
+
+/// Setting with which receivers deliver messages in the order of their arrival.
+pub(super) const UNORDERED: (&str, &str) = ("order", "arrival");
+
+/// Returns true if receivers send no feedback.
+pub(super) fn is_one_way(settings: &Config) -> bool {
+    settings.choice(ONE_WAY.key) == ONE_WAY.value
+}
+
+/// Order in which receivers deliver.
+pub(super) fn order(settings: &Config) -> Order {
+    let (key, arrival) = UNORDERED;
+    if settings.choice(key) == arrival { Order::Arrival } else { Order::Source }
+}

@@ -32,8 +32,8 @@ mod unconfirmed;
 mod withheld_tests;
 
 use carillon_core::{
-    About, Config, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, OneWay, Order,
-    PacketProperties, ProtocolEntry, Role, SessionProperties, StudyProperties,
+    About, ConfigError, DefaultSettings, DeliveryProperties, HeaderBytes, Order, PacketProperties,
+    ProtocolEntry, Role, SessionProperties, StudyProperties,
 };
 use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_POSITIONS_LEN, REPAIR_HEADER_LEN, XOR_LEN};
 
@@ -54,21 +54,15 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Sender, Role::Receiver],
     delivery: DeliveryProperties {
         order: Order::Source,
-        unordered_with: Some(("order", "arrival")),
+        unordered_with: Some(config::UNORDERED),
         confirmed: true,
-        // With a redundancy of 25 %, a block of 1000 messages may lose more than a sixth of its packets.
-        one_way: Some(OneWay {
-            key: "feedback",
-            value: "none",
-            rate: "rate",
-            redundancy: ("redundancy", "25 %"),
-        }),
+        one_way: Some(config::ONE_WAY),
         waits: true,
         ..ProtocolEntry::PLAIN.delivery
     },
     session: SessionProperties {
         // Accept messages in any order, and beyond messages that will never come.
-        overheard_with: Some(&[("order", "arrival"), ("past_limit", "skip")]),
+        overheard_with: Some(&[config::UNORDERED, ("past_limit", "skip")]),
         ..ProtocolEntry::PLAIN.session
     },
     packets: PacketProperties {
@@ -91,17 +85,9 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     study: StudyProperties { states: states::STATES, ..ProtocolEntry::PLAIN.study },
     build: |role, context, settings| match role {
         Role::Receiver => Ok(Box::new(CarillonReceiver::new(context, settings))),
-        Role::Sender if is_one_way(settings) => Ok(Box::new(OneWaySender::new(context, settings)?)),
+        Role::Sender if config::is_one_way(settings) => Ok(Box::new(OneWaySender::new(context, settings)?)),
         Role::Sender => Ok(Box::new(CarillonSender::new(context, settings)?)),
         _ => Err(ConfigError::no_such_role(role)),
     },
     ..ProtocolEntry::PLAIN
 };
-
-/// Returns true if receivers send no feedback (`feedback = none`).
-fn is_one_way(settings: &Config) -> bool {
-    !ENTRY.confirms(settings)
-}
-
-/// Size of the sequence number space: sequence numbers have 32 bits on the wire.
-const MODULUS: u64 = 1 << 32;

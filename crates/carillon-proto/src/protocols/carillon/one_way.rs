@@ -11,12 +11,11 @@ use carillon_core::{
 };
 use carillon_wire::carillon::{ClosedBlocks as Listed, Packet, Poll, PolledReceivers};
 
-use super::MODULUS;
 use super::blocks::{Blocks, GroupEstimate};
 use super::context::{Context, MIN_QUIET, Timer};
 use super::sender::{PACING_BURST, state};
 use super::states::STATES;
-use crate::blocks::{AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, Player};
+use crate::blocks::{AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, Player, wire};
 
 /// Sender of blocks with enough redundancy that receivers do without repairs.
 #[derive(Debug)]
@@ -76,8 +75,7 @@ impl OneWaySender {
         if self.polls > 0 {
             context.timers.arm(Timer::Quiet, context.now + self.quiet);
         }
-        let number = |number: u64| (number % MODULUS) as u32;
-        let (next, first) = (number(self.blocks.sent), number(self.blocks.window.start()));
+        let (next, first) = (wire(self.blocks.sent), wire(self.blocks.window.start()));
         let poll = Poll { next, first, question: 0, after: 0, span: 0 };
         let (blocks, asked) = (Listed::new(&[]), PolledReceivers::new(&[]));
         Packet::Poll { poll, blocks, asked }.emit(context.association, buf);

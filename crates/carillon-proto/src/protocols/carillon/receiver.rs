@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, Draws, DropReason, MessageId, ObservedState, Received, Role, Transmit, expand,
+    BuildContext, Config, Dest, Draws, DropReason, MessageId, ObservedState, Received, Role, Transmit,
 };
 use carillon_wire::carillon::{
     ClosedBlocks, CodedBlock, DATA_HEADER_LEN, INCOMPLETE_BLOCK_LEN, IncompleteBlock, IncompleteBlocks,
@@ -13,13 +13,13 @@ use carillon_wire::carillon::{
 };
 use carillon_wire::map::{MAX_WORDS, Map};
 
-use super::MODULUS;
 use super::arrivals::Arrivals;
 use super::census::MAX_SPAN;
+use super::config::{is_one_way, order};
 use super::states::STATES;
-use crate::blocks::{NumberMap, Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock};
+use crate::blocks::{NumberMap, Part, PastLimit, Player, ReedSolomon, Shape, SymbolBlock, near, wire};
 
-pub(super) type Context = crate::blocks::MachineContext<Timer>;
+type Context = crate::blocks::MachineContext<Timer>;
 
 /// Receiver that delivers messages in order or as they come, rebuilds missing ones from repairs, and states what is
 /// missing when polled.
@@ -80,9 +80,9 @@ impl CarillonReceiver {
         CarillonReceiver {
             identity: build.identities.own(build.node) as u32,
             window,
-            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
+            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !is_one_way(settings),
             capacity,
-            arrivals: Arrivals::new(super::ENTRY.order_with(settings)),
+            arrivals: Arrivals::new(order(settings)),
             supplied: BTreeMap::new(),
             blocks: NumberMap::default(),
             held: 0,
@@ -284,7 +284,7 @@ impl CarillonReceiver {
     /// Sequence number of the first message of a repaired block, or the reason to drop the repair.
     fn block_start(&self, first: u32, length: u16) -> Result<u64, DropReason> {
         let expected = self.arrivals.expected();
-        match expand(first.into(), MODULUS, expected) {
+        match near(first, expected) {
             first if first + u64::from(length) <= expected => Err(DropReason::Duplicate),
             first if first >= expected + self.reach() => Err(DropReason::OutOfWindow),
             first => Ok(first),
@@ -360,8 +360,8 @@ impl CarillonReceiver {
         asked: PolledReceivers<'_>,
     ) {
         let expected = self.arrivals.expected();
-        let next = expand(poll.next.into(), MODULUS, expected);
-        let first = expand(poll.first.into(), MODULUS, expected);
+        let next = near(poll.next, expected);
+        let first = near(poll.first, expected);
         // The sender holds at most a window of messages before its newest one.
         if first > next || next - first > self.window {
             return context.events.dropped(DropReason::Malformed);
@@ -377,7 +377,7 @@ impl CarillonReceiver {
         let expected = self.arrivals.expected();
         let are_disjoint = self.are_disjoint();
         for closed in blocks.iter() {
-            let first = expand(closed.first.into(), MODULUS, expected);
+            let first = near(closed.first, expected);
             let end = first + u64::from(closed.length);
             // Skip blocks that are delivered, and blocks that a genuine sender cannot have.
             if end <= expected || end > next || end > expected + self.reach() {
@@ -474,7 +474,7 @@ impl CarillonReceiver {
             // A bitmap that does not fit is omitted, since the number of missing messages suffices for coded symbols.
             let fits = STATUS_LEN + list.len() + INCOMPLETE_BLOCK_LEN + map.len() <= MAX_STATUS_BYTES;
             let missing = Map::new(if fits { map } else { &[] });
-            let (first, count, plain) = ((first % MODULUS) as u32, block.seen(), block.is_plain());
+            let (first, count, plain) = (wire(first), block.seen(), block.is_plain());
             IncompleteBlocks::push(IncompleteBlock { first, count, lacks, plain, missing }, list);
             listed += 1;
         }
@@ -533,7 +533,7 @@ impl Part for CarillonReceiver {
         }
         match packet {
             Packet::Data { sequence, index, length, count, .. } => {
-                let number = expand(sequence.into(), MODULUS, self.arrivals.expected());
+                let number = near(sequence, self.arrivals.expected());
                 let payload = datagram.bytes.slice(DATA_HEADER_LEN..);
                 self.on_message(context, "data", (number, index), (length, count), payload);
             }
@@ -578,7 +578,7 @@ impl Part for CarillonReceiver {
         let listed = if says_all { self.list_lacking() } else { 0 };
         let expected = self.arrivals.expected();
         let status = Status {
-            expected: (expected % MODULUS) as u32,
+            expected: wire(expected),
             question: self.asked.take().unwrap_or(0),
             arrived: self.arrived,
             room: u32::try_from(self.room(context)).unwrap_or(u32::MAX),

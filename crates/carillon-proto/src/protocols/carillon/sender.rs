@@ -5,11 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, DropReason, Event, MessageId, NodeId, ObservedState, OfferError,
-    PathMeasure, Received, Role, Time, TokenBucket, Transmit, expand,
+    PathMeasure, Received, Role, Time, TokenBucket, Transmit,
 };
 use carillon_wire::carillon::{IncompleteBlocks, MAX_LISTED_BLOCKS, Packet, Status};
 
-use super::MODULUS;
 use super::blocks::{Blocks, GroupEstimate};
 use super::census::Step;
 use super::context::{Context, MIN_QUIET, Timer};
@@ -18,7 +17,7 @@ use super::states::STATES;
 use crate::blocks::congestion::Answer;
 use crate::blocks::{
     AckWindow, FixedWindow, Members, NOMINAL_PACKET_BYTES, Part, PastLimit, Player, RateControl, RepairBlock,
-    Request,
+    Request, near,
 };
 
 /// Sender that transmits messages as they come, polls the receivers about closed blocks, and sends the repairs they
@@ -89,13 +88,13 @@ impl CarillonSender {
         // A request by itself names no poll, so its sequence number is expanded near the start of the window.
         let expected = if status.question == 0 {
             polls.on_census_answer();
-            expand(status.expected.into(), MODULUS, blocks.window.start()).min(blocks.sent)
+            near(status.expected, blocks.window.start()).min(blocks.sent)
         } else {
             let Some((question, open, withdrawn)) = polls.on_answer(context, index, status.question) else {
                 return context.events.dropped(DropReason::OutOfWindow);
             };
             // The receiver may have received more since the poll, but no more than was sent.
-            let expected = expand(status.expected.into(), MODULUS, question.end).min(blocks.sent);
+            let expected = near(status.expected, question.end).min(blocks.sent);
             let answer = Answer {
                 asked: question.at,
                 then: question.mark,
@@ -120,7 +119,7 @@ impl CarillonSender {
         // A member may cause only a bounded number of repairs, so that a false claim does not load the group.
         let mut budget = polls.members.budget.left(index, blocks.sent);
         for lacks in lacking.iter() {
-            let first = expand(lacks.first.into(), MODULUS, expected);
+            let first = near(lacks.first, expected);
             let Some(block) = blocks.find(first) else { continue };
             let missing = &mut self.missing;
             missing.clear();
