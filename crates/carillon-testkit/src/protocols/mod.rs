@@ -6,6 +6,7 @@
 
 mod carillon;
 mod chang_maxemchuk;
+mod entry;
 mod erramilli_singh;
 mod ff;
 mod flute;
@@ -31,47 +32,11 @@ mod trial;
 mod views;
 mod xtp;
 
-use carillon_core::{Config, ProtocolEntry};
+use carillon_core::ProtocolEntry;
 
+pub use entry::{ProtocolTests, RareTransition};
 pub use guarantee::{DeliveryGuarantee, FeedbackForger, Forgery, MessageService};
 pub use trial::{Trial, TrialNetwork};
-
-/// Knowledge of the suites about a protocol.
-#[derive(Clone, Copy, Debug)]
-pub struct ProtocolTests {
-    /// Name of the registry entry.
-    pub name: &'static str,
-    /// Delivery guarantee.
-    pub guarantee: DeliveryGuarantee,
-    /// Draws settings with which the guarantee holds under the conditions of a trial.
-    pub trial: fn(&mut Trial<'_>),
-    /// Service of the message with this number in a group of `nodes` nodes, with these settings, if senders choose it
-    /// for each message. Otherwise all messages have that of the guarantee.
-    pub service: Option<fn(settings: &Config, nodes: u32, number: u64) -> MessageService>,
-    /// Forger of a dishonest member's feedback, if suites are to try one.
-    pub forge_feedback: Option<FeedbackForger>,
-    /// True if members send each other messages on a third party's order, so that any member can pass false messages
-    /// to others.
-    pub orders_members: bool,
-    /// Transitions of the entry's [states](carillon_core::States) that no run of the suites takes.
-    pub rare: &'static [RareTransition],
-}
-
-/// Transition that no run takes: owner of the states, source, target, and the reason.
-pub type RareTransition = (&'static str, &'static str, &'static str, &'static str);
-
-impl ProtocolTests {
-    /// Base of the table: best effort, with default settings.
-    const BASE: ProtocolTests = ProtocolTests {
-        name: "",
-        guarantee: DeliveryGuarantee::BestEffort,
-        trial: |_| {},
-        service: None,
-        forge_feedback: None,
-        orders_members: false,
-        rare: &[],
-    };
-}
 
 /// Table of the protocols of the registry, and of the protocols that suites add.
 pub const PROTOCOLS: &[ProtocolTests] = &[

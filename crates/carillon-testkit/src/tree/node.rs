@@ -9,7 +9,7 @@ use carillon_core::{
 };
 
 use super::branch::Branch;
-use super::{ACK, DATA, HEADER_LEN, emit, parse};
+use super::packet::{ACK, DATA, HEADER_LEN, emit, parse};
 
 /// Node that takes messages in order, and delivers them, keeps them for its children, or both.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use carillon_core::{
 };
 
 use super::branch::Branch;
-use super::{ACK, DATA, emit, parse};
+use super::packet::{ACK, DATA, emit, parse};
 
 /// Sender that multicasts to the group and keeps the messages that some child has not acknowledged.
 #[derive(Debug)]
