@@ -1,7 +1,7 @@
 //! Identifiers of a session on the wire.
 
-use carillon_core::{AssociationId, BuildContext, DropReason, Events};
-use carillon_wire::norm::Packet;
+use carillon_core::{AssociationId, BuildContext, DropReason, Events, SourceKey};
+use carillon_wire::norm::{Packet, SenderState};
 
 /// Identifier of the sender: the association, which all members know. RFC 5740 reserves 0 and 2^32 - 1.
 pub(super) fn sender_id(association: AssociationId) -> u32 {
@@ -16,6 +16,11 @@ pub(super) fn receiver_id(build: &BuildContext) -> u32 {
 /// Instance of the sender: the association, folded to 16 bits.
 pub(super) fn instance(association: AssociationId) -> u16 {
     (association.0 ^ association.0 >> 16) as u16
+}
+
+/// Source with this identifier and state.
+pub(super) fn source_key(source: u32, sender: SenderState) -> SourceKey {
+    SourceKey(u64::from(source) << 16 | u64::from(sender.instance))
 }
 
 /// Parses a packet, and counts any other datagram as dropped.

@@ -9,10 +9,10 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, DropReason, ObservedState, PlainContents, PlainKind,
     PlainPacket, PlainSessions, Received, Role, SourceKey, Transmit,
 };
-use carillon_wire::norm::{Body, Command, Object, Packet, Position, Response, SenderState};
+use carillon_wire::norm::{Body, Command, Object, Packet, Position, Response};
 
 use super::files::{NormFileReceiver, NormFileSender};
-use super::identity::parse;
+use super::identity::{parse, source_key};
 use super::receiver::NormReceiver;
 use super::sender::NormSender;
 use super::timing::Timer;
@@ -51,7 +51,7 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
             }
             Body::Ack { .. } => return None,
         };
-        Some(PlainPacket { source: key(packet.source, sender), opens, ends: false, is_request: false })
+        Some(PlainPacket { source: source_key(packet.source, sender), opens, ends: false, is_request: false })
     },
     sender: |kind, build, settings| match kind {
         PlainKind::Files => Ok(Box::new(NormFileSender::new(build, settings)?)),
@@ -59,11 +59,6 @@ pub(super) const PLAIN: PlainSessions = PlainSessions {
     },
     receiver: |key, build, settings| Ok(Box::new(NormPlainReceiver::new(key, build, settings)?)),
 };
-
-/// Source with this identifier and state.
-pub(super) fn key(source: u32, sender: SenderState) -> SourceKey {
-    SourceKey(u64::from(source) << 16 | u64::from(sender.instance))
-}
 
 /// Receives the files or the stream of a source.
 #[derive(Debug)]

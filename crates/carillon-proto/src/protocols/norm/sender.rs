@@ -1,6 +1,7 @@
 //! The NORM sender (RFC 5740, section 5.3): new data, repair cycles, probes and FLUSH commands.
 
 mod plain;
+mod plain_stream;
 mod repairing;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +29,7 @@ use super::states::STATES;
 use crate::blocks::{
     Advance, FixedRate, MachineContext, Members, Part, Player, RateControl, RepairBudget, TransmitWindow,
 };
-use plain::PlainStream;
+use plain_stream::PlainStream;
 
 type Context = MachineContext<Timer>;
 
@@ -396,7 +397,7 @@ impl Part for NormSender {
         }
         // Each message of a session of Carillon is one piece of the stream.
         let (message_start, payload) = match &self.plain {
-            Some(_) => plain::piece(payload),
+            Some(_) => plain_stream::piece(payload),
             None => (1, payload),
         };
         self.push(context, message_start, &payload)

@@ -16,7 +16,7 @@ use carillon_wire::norm::{
 };
 
 use super::super::congestion::Feedback;
-use super::super::identity::parse;
+use super::super::identity::{parse, source_key};
 use super::super::states::STATES;
 pub use super::super::timing::Timer;
 use super::super::timing::Timing;
@@ -349,7 +349,7 @@ impl Part for NormFileReceiver {
         else {
             return context.events.dropped(DropReason::Foreign);
         };
-        if super::super::plain::key(packet.source, sender) != self.source {
+        if source_key(packet.source, sender) != self.source {
             return context.events.dropped(DropReason::Foreign);
         }
         if datagram.source != context.sender || self.closed {

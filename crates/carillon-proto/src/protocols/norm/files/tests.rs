@@ -13,7 +13,8 @@ use super::geometry::{Geometry, Shape};
 use super::needs::Needs;
 use super::*;
 use crate::plain::NamedFile;
-use crate::protocols::norm::plain::{NormPlainReceiver, key};
+use crate::protocols::norm::identity::source_key;
+use crate::protocols::norm::plain::NormPlainReceiver;
 use crate::protocols::norm::world::{SENDER, Sent, World, config, context};
 
 fn content(length: usize, rng: &mut Rng) -> Vec<u8> {
@@ -220,7 +221,7 @@ fn named_receiver_acknowledges_a_flush() {
     let command = Command::Flush { object: object.id, position, nodes };
     let body = Body::Command { sender: state, command };
     Packet { sequence: 9, source, body, extensions: Default::default() }.emit(&mut flush);
-    let key = key(source, state);
+    let key = source_key(source, state);
     let mut receiver = NormPlainReceiver::new(key, &context(NodeId(2), 1 << 20), &settings).expect("valid");
     let mut answers = Sent::default();
     for bytes in packets.packets.iter().map(|(_, bytes)| bytes).chain([&flush]) {

@@ -1,6 +1,7 @@
 //! The NORM receiver of a stream (RFC 5740, section 5.4): ordered delivery, and NACKs that others suppress.
 
 mod plain;
+mod plain_stream;
 mod requesting;
 mod store;
 
@@ -26,7 +27,7 @@ use super::states::STATES;
 pub use super::timing::Timer;
 use super::timing::Timing;
 use crate::blocks::{MachineContext, Part, Player};
-use plain::PlainStream;
+use plain_stream::PlainStream;
 use store::Store;
 
 type Context = MachineContext<Timer>;

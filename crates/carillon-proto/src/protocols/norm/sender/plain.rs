@@ -1,35 +1,11 @@
-//! Stream of a plain session: pieces in which messages begin, and the symbol that ends it.
+//! Begin and end of the stream of a plain session.
 
-use bytes::Bytes;
 use carillon_core::{BuildContext, Config, ConfigError};
 
 use super::super::confirmations::Confirmations;
+use super::plain_stream::PlainStream;
 use super::{Context, NormSender, Shape, Timer};
 use crate::blocks::{MAX_SYMBOLS, Part, Player};
-use crate::plain::StreamPiece;
-
-/// State of a plain session.
-#[derive(Debug)]
-pub(super) struct PlainStream {
-    /// Bytes of the stream that are kept for repairs, and that receivers keep while they await them.
-    buffer: u64,
-    /// True once the symbol that ends the stream is among those to send.
-    is_ended: bool,
-}
-
-impl PlainStream {
-    pub fn buffer(&self) -> u64 {
-        self.buffer
-    }
-}
-
-/// Start of a message in a piece as packets have it, and the bytes of the piece.
-pub(super) fn piece(message: Bytes) -> (u16, Bytes) {
-    match StreamPiece::parse(message.clone()) {
-        Some(StreamPiece { start, content, .. }) => (start.map_or(0, |start| start + 1), content),
-        None => (1, message),
-    }
-}
 
 impl NormSender {
     /// Creates the sender of the stream of a plain session.
@@ -46,29 +22,27 @@ impl NormSender {
         let build = &BuildContext { members: [].into(), ..build.clone() };
         let mut sender = Self::with_shape(shape, blocks * block, build, settings)?;
         sender.confirmations = confirmations;
-        sender.plain = Some(PlainStream { buffer: blocks * block * segment, is_ended: false });
+        sender.plain = Some(PlainStream::new(blocks * block * segment));
         Ok(sender.play(build))
     }
 
     /// Ends the stream of a plain session that is finished with a symbol without bytes (RFC 5740, 4.2.1), as soon as
     /// there is room for it.
     pub(super) fn end_stream(&mut self, context: &mut Context) {
-        let Some(plain) = self.plain.as_mut().filter(|plain| !plain.is_ended) else { return };
-        if !self.finished {
+        let is_open = self.plain.as_ref().is_some_and(|plain| !plain.is_ended());
+        if !is_open || !self.finished {
             return;
         }
-        plain.is_ended = true;
-        if self.window.next() == 0 && self.window.is_sent() {
-            // Nothing was sent, so there is no stream.
-            self.closed = true;
-        } else if self.push(context, 0, &[]).is_err() {
+        // Without anything sent there is no stream.
+        let is_empty = self.window.next() == 0 && self.window.is_sent();
+        if is_empty || self.push(context, 0, &[]).is_ok() {
+            self.closed |= is_empty;
             if let Some(plain) = &mut self.plain {
-                plain.is_ended = false;
+                plain.end();
             }
-            if context.timers.armed(Timer::Advance).is_none() {
-                // Messages are still to be sent.
-                context.timers.arm(Timer::Advance, context.now + self.grtt.value());
-            }
+        } else if context.timers.armed(Timer::Advance).is_none() {
+            // Messages are still to be sent.
+            context.timers.arm(Timer::Advance, context.now + self.grtt.value());
         }
     }
 }
