@@ -112,12 +112,12 @@ fn a_refused_service_says_why() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", 1000);
-    let (expected, other) = (place.recv("a").start(), service(&place, "b"));
-    place.send("s").arg(&file).args("--expect a").run().expect(0);
-    expected.end().expect(0);
+    let (sender, other) = (place.send("s").arg(&file).args("--expect a").start(), service(&place, "b"));
     let told = || other.err();
     let why = "the sender expects no receiver of this name";
     wait_until_or("it says why", told, || other.err().contains(why));
+    place.recv("a").run().expect(0);
+    sender.end().expect(0);
     other.signal("TERM");
     other.end().expect(0);
 }

@@ -125,10 +125,11 @@ impl SenderSession {
         let elsewhere = |host: &IpAddr| who.host != Some(*host);
         // A receiver of a stream that cannot resume would take a later message for the first.
         let may_resume = !self.config.job.is_series() || who.origin.is_some_and(|origin| origin.resumes);
-        if started && !(self.config.job.further && may_resume && part == MemberRole::Receives) {
-            Some(RefuseReason::AlreadyStarted)
-        } else if out_of_place || self.config.hosts.get(who.own).is_some_and(elsewhere) {
+        if out_of_place || self.config.hosts.get(who.own).is_some_and(elsewhere) {
+            // An earlier start would not help this receiver.
             Some(RefuseReason::NotExpected)
+        } else if started && !(self.config.job.further && may_resume && part == MemberRole::Receives) {
+            Some(RefuseReason::AlreadyStarted)
         } else if !started && is_full {
             Some(RefuseReason::Full)
         } else if !started && self.roster.has_identity(secret::identity(nonce)) {

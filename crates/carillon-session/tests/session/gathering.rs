@@ -41,6 +41,18 @@ fn a_join_that_comes_after_the_start_is_refused() {
 }
 
 #[test]
+fn a_receiver_of_another_name_is_told_so_after_the_start_too() {
+    let mut world = World::new(sender(Gather::Names(["a".to_owned()].into())), 1000);
+    world.join(receiver("a"));
+    world.run(ms(300));
+    assert_eq!(world.sender.phase(), SenderPhase::Running);
+    world.join(receiver("b"));
+    world.run(ms(1000));
+    let refused = ReceiverFailure::Refused(RefuseReason::NotExpected, String::new());
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(refused));
+}
+
+#[test]
 fn receivers_with_equal_names_get_unique_names() {
     let mut world = World::new(sender(Gather::Count(3)), 2);
     for seed in 1..=3 {
