@@ -291,7 +291,11 @@ fn hold_timer_follows_number_of_requests() {
         bench.at(start + hold * MS - 1);
         assert_eq!(repairs(&mut bench), 0, "period {turn}");
         bench.at(start + hold * MS + 1);
-        assert_eq!(repairs(&mut bench), spans.iter().map(|span| u64::from(span.1)).sum::<u64>(), "period {turn}");
+        assert_eq!(
+            repairs(&mut bench),
+            spans.iter().map(|span| u64::from(span.1)).sum::<u64>(),
+            "period {turn}"
+        );
     }
 }
 
