@@ -325,7 +325,7 @@ fn late_member_of_many_senders_gets_advice() {
         let late = stream_receiver(&place, "late").run().expect(1);
         assert!(late.err.contains("the sender expects no receiver of this name"), "{}", late.err);
         let late = further(&place, "later").arg(place.file("f", 1)).run().expect(1);
-        late.one_line(&["started without this sender", "--receivers", "--expect"]);
+        late.one_line(&["does not expect this name", "--expect"]);
         live.close();
         all_end(live.senders, 0);
         all_end(live.receivers, 0);
