@@ -89,24 +89,59 @@ fn copies_resume_while_multicast_is_blocked() {
     assert!(path["copies"].as_u64() > Some(2000) && path["multicasts"].as_u64() > Some(10_000), "{path}");
 }
 
-/// The receiver has a private address that a router replaces by its own, so the sender cannot reach it first.
+/// The receiver has a private address that a router replaces by its own, so the sender cannot reach it first. Then the
+/// router replaces the sender's address too, as in front of a machine in a cloud. Seals contain addresses.
 #[test]
 fn receiver_behind_address_translation_gets_copies() {
     let Some(net) = Net::new(2) else { return };
     net.file("f", 2_000_000);
+    std::fs::write(net.path("key"), [b'k'; 40]).expect("a key");
     let (router, inner) = (net.receiver(1), net.receiver(2));
-    translate(&router, &inner);
-    let receiving = receive(&inner, "--from 10.77.0.1");
-    let sent = net.sender().carillon("send f --receivers 1 --rate 40Mbit/s --json").run().expect(0);
-    receiving.end().expect(0);
-    assert_copies(&net, &["r2"]);
-    let report = of(&sent, "r2");
-    assert_eq!(report["path"], "unicast");
-    assert!(report["address"].as_str().expect("an address").starts_with("10.77.0.11:"), "{report}");
+    translate(&router, &[&inner]);
+    inner.firewall_in(MULTICAST);
+    router.shell(
+        "nft 'table ip front { chain pre { type nat hook prerouting priority -100;
+              ip daddr 192.168.9.1 udp dport 7654 dnat to 10.77.0.1
+         }; }'",
+    );
+    for from in ["10.77.0.1", "192.168.9.1"] {
+        for key in ["", "--key-file key"] {
+            let receiving = receive(&inner, &format!("--from {from} {key} --overwrite"));
+            let line = format!("send f --receivers 1 --rate 40Mbit/s --json {key}");
+            let sent = net.sender().carillon(&line).run().expect(0);
+            receiving.end().expect(0);
+            assert_copies(&net, &["r2"]);
+            let report = of(&sent, "r2");
+            assert_eq!(report["path"], "unicast");
+            assert!(report["address"].as_str().expect("an address").starts_with("10.77.0.11:"), "{report}");
+        }
+    }
 }
 
-/// Puts `inner` behind `router`, which translates its addresses.
-fn translate(router: &Host<'_>, inner: &Host<'_>) {
+/// A relay without the key and two receivers with it have private addresses that a router replaces.
+#[test]
+fn relay_and_its_receivers_may_be_behind_address_translation() {
+    let Some(net) = Net::new(4) else { return };
+    net.file("f", 2_000_000);
+    std::fs::write(net.path("key"), [b'k'; 40]).expect("a key");
+    let (router, relay) = (net.receiver(1), net.receiver(4));
+    translate(&router, &[&net.receiver(2), &net.receiver(3), &relay]);
+    separate(&net, &relay, &[], &[2, 3]);
+    let _relaying = relay.carillon("relay --from 10.77.0.1").start();
+    let receiving = [2, 3].map(|number| receive(&net.receiver(number), "--key-file key"));
+    let line = "send f --receivers 2 --rate 40Mbit/s --json --key-file key --keyless-relays";
+    let sent = net.sender().carillon(line).run().expect(0);
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    assert_copies(&net, &["r2", "r3"]);
+    for name in ["r2", "r3"] {
+        let report = of(&sent, name);
+        assert_eq!(report["path"], "relay", "{report}");
+        assert!(report["address"].as_str().expect("an address").starts_with("10.77.0.11:"), "{report}");
+    }
+}
+
+/// Puts hosts behind `router`, which translates their addresses.
+fn translate(router: &Host<'_>, inner: &[&Host<'_>]) {
     router.shell(
         "ip addr add 192.168.9.1/24 dev eth0
          echo 1 >/proc/sys/net/ipv4/ip_forward
@@ -116,13 +151,14 @@ fn translate(router: &Host<'_>, inner: &Host<'_>) {
               ip saddr 192.168.9.0/24 ip daddr 10.77.0.0/24 masquerade random
          }; }'",
     );
-    inner.shell(
-        "ip addr flush dev eth0
-         ip addr add 192.168.9.2/24 dev eth0
-         ip route add default via 192.168.9.1
-         ip route replace 224.0.0.0/4 dev eth0",
-    );
-    inner.firewall_in(MULTICAST);
+    for (host, number) in inner.iter().zip(2..) {
+        host.shell(&format!(
+            "ip addr flush dev eth0
+             ip addr add 192.168.9.{number}/24 dev eth0
+             ip route add default via 192.168.9.1
+             ip route replace 224.0.0.0/4 dev eth0"
+        ));
+    }
 }
 
 /// Frames and copies are authenticated with a key, as everything else.
@@ -345,7 +381,8 @@ fn six_machines_on_three_paths() {
     net.file("f", bytes);
     let (router, relay) = (net.receiver(7), net.receiver(8));
     net.receiver(3).firewall_in(MULTICAST);
-    translate(&router, &net.receiver(4));
+    translate(&router, &[&net.receiver(4)]);
+    net.receiver(4).firewall_in(MULTICAST);
     separate(&net, &relay, &[1, 2, 3, 4], &[5, 6]);
     (1..=6).for_each(|number| net.receiver(number).lose_in(0.05));
     let _relaying = relay.carillon("relay --from 10.77.0.1").start();

@@ -6,9 +6,10 @@ use std::time::Duration;
 use carillon_core::Time;
 
 use super::frame::{Frame, FrameKind, beacon};
+use super::located::Located;
 use super::{ASK_INTERVAL, RETRY_INTERVAL};
 use crate::port::Port;
-use crate::seal::Key;
+use crate::seal::{Key, Names};
 
 /// Subscription of a receiver to the copies of one sender.
 ///
@@ -37,6 +38,7 @@ pub(crate) struct Subscription {
     window: (Time, u64, u64),
     /// Multicasts that the sender had sent and that had arrived at the latest answer.
     counted: Option<(u64, u64)>,
+    located: Located,
 }
 
 /// State of a receiver that asks for copies.
@@ -77,6 +79,7 @@ impl Subscription {
             latest_multicast: None,
             window: (Time::ZERO, 0, 0),
             counted: None,
+            located: Located::default(),
         }
     }
 
@@ -139,6 +142,12 @@ impl Subscription {
         self.counted = Some((answer.multicasts, self.multicasts));
     }
 
+    /// Handles a frame of the sender that arrived at the socket of the session. Returns the names of both ends in seals
+    /// when they have changed.
+    pub(crate) fn on_located(&mut self, bytes: &[u8]) -> Option<Names> {
+        self.located.on_frame(bytes, self.token, self.key.as_ref()?)
+    }
+
     /// Decides about the path. Called at least every [`CHECK_INTERVAL`].
     pub(crate) fn check(&mut self, now: Time) {
         let (begun, multicasts, copies) = self.window;
@@ -183,7 +192,8 @@ impl Subscription {
             multicasts: self.multicasts,
             copies: self.copies,
         };
-        let member = Frame { kind: FrameKind::Member, cookie: 0, multicasts: 0, copies: 0, ..ask };
+        let request = if self.key.is_some() { self.located.request() } else { 0 };
+        let member = Frame { kind: FrameKind::Member, cookie: request, multicasts: 0, copies: 0, ..ask };
         Some((ask.emit(self.key.as_ref()), member.emit(self.key.as_ref())))
     }
 

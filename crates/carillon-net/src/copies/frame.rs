@@ -1,6 +1,6 @@
 //! Frames between a receiver that needs copies and the driver of a sender.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::seal::Key;
 
@@ -20,16 +20,19 @@ pub(crate) enum FrameKind {
     Behind = 4,
     /// A beacon with the IPv6 address of the sender.
     BeaconV6 = 5,
+    /// The sender tells a receiver with a key an address: where it sees the receiver's session, or its own.
+    Located = 6,
 }
 
 impl FrameKind {
-    const VARIANTS: [FrameKind; 6] = [
+    const VARIANTS: [FrameKind; 7] = [
         FrameKind::Ask,
         FrameKind::Answer,
         FrameKind::Member,
         FrameKind::Beacon,
         FrameKind::Behind,
         FrameKind::BeaconV6,
+        FrameKind::Located,
     ];
 }
 
@@ -43,7 +46,7 @@ impl FrameKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub(crate) kind: FrameKind,
-    /// Ask: the receiver wants copies. Answer: the sender sends copies.
+    /// Ask: the receiver wants copies. Answer: the sender sends copies. Located: the address is that of the sender.
     pub(crate) copying: bool,
     /// Answer: the cookie of the ask is missing or outdated; the receiver has to repeat the ask with this one.
     pub(crate) unproven: bool,
@@ -51,7 +54,8 @@ pub(crate) struct Frame {
     pub(crate) full: bool,
     /// Random number that identifies the receiver.
     pub(crate) token: u64,
-    /// Proof that the receiver gets what is sent to its address.
+    /// Proof that the receiver gets what is sent to its address. Member and behind: number of the request for
+    /// addresses, 0 if there is none.
     pub(crate) cookie: u64,
     /// Ask: number of the sender's multicasts that arrived. Answer: number of multicasts sent.
     pub(crate) multicasts: u64,
@@ -120,10 +124,7 @@ pub(crate) fn beacon(token: u64, server: SocketAddr) -> Vec<u8> {
     let port = u64::from(server.port());
     let (kind, cookie, [multicasts, copies]) = match server {
         SocketAddr::V4(v4) => (FrameKind::Beacon, u64::from(u32::from(*v4.ip())) << 16 | port, [0; 2]),
-        SocketAddr::V6(v6) => {
-            let ip = u128::from(*v6.ip());
-            (FrameKind::BeaconV6, port, [(ip >> 64) as u64, ip as u64])
-        }
+        SocketAddr::V6(v6) => (FrameKind::BeaconV6, port, halves(*v6.ip())),
     };
     let (copying, unproven, full) = (false, false, false);
     Frame { kind, copying, unproven, full, token, cookie, multicasts, copies }.emit(None)
@@ -135,10 +136,7 @@ pub(crate) fn server_of_beacon(bytes: &[u8]) -> Option<(u64, SocketAddr)> {
     let port = cookie as u16;
     let server = match kind {
         FrameKind::Beacon => SocketAddr::from((Ipv4Addr::from((cookie >> 16) as u32), port)),
-        FrameKind::BeaconV6 => {
-            let ip = u128::from(multicasts) << 64 | u128::from(copies);
-            SocketAddr::from((Ipv6Addr::from(ip), port))
-        }
+        FrameKind::BeaconV6 => SocketAddr::from((joined(multicasts, copies), port)),
         _ => return None,
     };
     Some((token, server))
@@ -150,20 +148,40 @@ pub fn sender_of_relay(datagram: &[u8]) -> Option<SocketAddr> {
     server_of_beacon(datagram).map(|(_, server)| server)
 }
 
-/// Frame of a receiver behind the relay with this token.
-pub(crate) fn behind(token: u64, key: Option<&Key>) -> Vec<u8> {
+/// Frame of a receiver behind the relay with this token, with the number of a request for addresses or 0.
+pub(crate) fn behind(token: u64, request: u64, key: Option<&Key>) -> Vec<u8> {
+    let cookie = request;
+    let (copying, unproven, full) = (false, false, false);
     let kind = FrameKind::Behind;
-    let frame = Frame {
-        kind,
-        copying: false,
-        unproven: false,
-        full: false,
-        token,
-        cookie: 0,
-        multicasts: 0,
-        copies: 0,
+    Frame { kind, copying, unproven, full, token, cookie, multicasts: 0, copies: 0 }.emit(key)
+}
+
+/// Answer to the request for addresses in a frame: the address of the sender if `is_sender`, otherwise that of the
+/// receiver's session.
+pub(crate) fn located(request: &Frame, address: SocketAddr, is_sender: bool, key: &Key) -> Vec<u8> {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
     };
-    frame.emit(key)
+    let [multicasts, copies] = halves(ip);
+    let (kind, unproven, full) = (FrameKind::Located, false, false);
+    let (token, cookie) = (request.token, request.cookie << 16 | u64::from(address.port()));
+    Frame { kind, copying: is_sender, unproven, full, token, cookie, multicasts, copies }.emit(Some(key))
+}
+
+/// Number of the request and address in such an answer.
+pub(crate) fn address_in(frame: &Frame) -> (u64, SocketAddr) {
+    let ip = joined(frame.multicasts, frame.copies).to_canonical();
+    (frame.cookie >> 16, SocketAddr::from((ip, frame.cookie as u16)))
+}
+
+fn halves(ip: Ipv6Addr) -> [u64; 2] {
+    let ip = u128::from(ip);
+    [(ip >> 64) as u64, ip as u64]
+}
+
+fn joined(high: u64, low: u64) -> Ipv6Addr {
+    Ipv6Addr::from(u128::from(high) << 64 | u128::from(low))
 }
 
 /// Authentication of a frame by the key of the group.

@@ -9,10 +9,14 @@
 //! The order (unicast first, multicast probed in parallel) is that of Flexicast QUIC (Navarre et al., SIGCOMM CCR
 //! 2025). The frames are in `docs/reference/copy-frames.md`.
 //!
+//! An address translator between the two replaces addresses that seals contain. So a sender with a key tells a receiver
+//! at which address it sees the receiver, and its own, and the receiver uses these in seals.
+//!
 //! Not covered: protocols in which receivers multicast. Such datagrams reach the receiver's own network only.
 
 mod client;
 mod frame;
+mod located;
 mod near_relay;
 mod server;
 #[cfg(test)]
@@ -21,7 +25,7 @@ mod tests;
 pub(crate) use client::Subscription;
 pub use client::SubscriptionState;
 pub use frame::sender_of_relay;
-pub(crate) use frame::{behind, is_frame, server_of_beacon};
+pub(crate) use frame::{is_frame, server_of_beacon};
 pub(crate) use near_relay::NearRelay;
 pub(crate) use server::{CopyServer, Outcome};
 pub use server::{CopyStats, Path};

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
+use super::frame::behind;
+use super::located::Located;
+use crate::seal::{Key, Names};
+
 /// Relay that forwards a sender's multicasts to this endpoint, and what the sender was told of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NearRelay {
@@ -15,6 +19,7 @@ pub(crate) struct NearRelay {
     /// Number of frames since the relay or its sender changed, and the time of the last one.
     told: u32,
     told_at: Option<Time>,
+    located: Located,
 }
 
 impl NearRelay {
@@ -23,7 +28,19 @@ impl NearRelay {
         self.heard_at = now;
         if (self.token, self.server) != (token, Some(server)) {
             (self.token, self.server, self.told) = (token, Some(server), 0);
+            self.located = Located::default();
         }
+    }
+
+    /// Frame that tells the sender of this relay, and with a key requests the addresses of both ends.
+    pub(crate) fn frame(&mut self, key: Option<&Key>) -> Vec<u8> {
+        let request = if key.is_some() { self.located.request() } else { 0 };
+        behind(self.token, request, key)
+    }
+
+    /// Handles a frame of the sender. Returns the names of both ends in seals when they have changed.
+    pub(crate) fn on_located(&mut self, bytes: &[u8], key: &Key) -> Option<Names> {
+        self.located.on_frame(bytes, self.token, key)
     }
 
     /// Returns true if a frame to the sender is due, which is then counted. The first ones follow each other sooner:

@@ -7,7 +7,7 @@ use std::time::Duration;
 use carillon_core::{BitRate, Time, TokenBucket};
 
 use super::SUBSCRIBER_SILENCE;
-use super::frame::{Frame, FrameKind, LEN};
+use super::frame::{Frame, FrameKind, LEN, located};
 use crate::outbox::Run;
 use crate::seal::Key;
 
@@ -121,8 +121,14 @@ impl CopyServer {
         self
     }
 
-    /// Handles a frame from this address.
-    pub(crate) fn on_frame(&mut self, now: Time, source: SocketAddr, bytes: &[u8]) -> Outcome {
+    /// Handles a frame from this address to the sender's own one.
+    pub(crate) fn on_frame(
+        &mut self,
+        now: Time,
+        source: SocketAddr,
+        own: SocketAddr,
+        bytes: &[u8],
+    ) -> Outcome {
         let sealed = Frame::parse(bytes, self.key.as_ref());
         let key = self.key.clone().filter(|_| sealed.is_some());
         let open = || Frame::parse(bytes, None).filter(|_| self.is_open && bytes.len() == LEN);
@@ -132,19 +138,32 @@ impl CopyServer {
             // Only a receiver with a place knows its token.
             FrameKind::Member if self.subscribers.values().any(|one| one.token == frame.token) => {
                 self.members.insert(frame.token, source);
+                self.locate(source, own, frame, key.as_ref());
             }
             FrameKind::Behind if self.subscribers.values().any(|one| one.token == frame.token) => {
                 if self.behind.len() < MAX_BEHIND || self.behind.contains_key(&source) {
                     self.behind.insert(source, frame.token);
                 }
+                self.locate(source, own, frame, key.as_ref());
             }
             FrameKind::Member
             | FrameKind::Answer
             | FrameKind::Beacon
             | FrameKind::Behind
-            | FrameKind::BeaconV6 => {}
+            | FrameKind::BeaconV6
+            | FrameKind::Located => {}
         }
         Outcome::Done
+    }
+
+    /// Tells the session of a receiver with the key at which address it is seen, and the sender's own address.
+    fn locate(&mut self, source: SocketAddr, own: SocketAddr, frame: Frame, key: Option<&Key>) {
+        let Some(key) = key.filter(|_| frame.cookie != 0) else { return };
+        for (address, is_sender) in [(source, false), (own, true)] {
+            if self.answers.len() < MAX_ANSWERS {
+                self.answers.push_back((source, located(&frame, address, is_sender, key)));
+            }
+        }
     }
 
     fn on_ask(&mut self, now: Time, source: SocketAddr, ask: Frame, key: Option<&Key>) {

@@ -1,12 +1,13 @@
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use carillon_core::{BitRate, Dest, NodeId, Time};
 
-use super::frame::{Frame, FrameKind, LEN, beacon, behind, is_frame, server_of_beacon};
+use super::frame::{Frame, FrameKind, LEN, beacon, behind, is_frame, located, server_of_beacon};
+use super::located::Located;
 use super::server::{CopyServer, MAX_SUBSCRIBERS, Outcome};
 use crate::outbox::{Outbox, Route, Run};
-use crate::seal::Key;
+use crate::seal::{Key, Names};
 
 fn at(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
@@ -16,6 +17,9 @@ fn host(number: u16) -> SocketAddr {
     let [high, low] = number.to_be_bytes();
     SocketAddr::from(([10, 0, high, low], 4000))
 }
+
+/// Address of the sender.
+const OWN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9)), 7654);
 
 fn server() -> CopyServer {
     CopyServer::new(BitRate::mbps(8), None, [7; 32])
@@ -27,7 +31,7 @@ fn ask(token: u64, cookie: u64, copying: bool) -> Frame {
 }
 
 fn answered(server: &mut CopyServer, now: Time, from: SocketAddr, frame: Frame) -> Frame {
-    assert_eq!(server.on_frame(now, from, &frame.emit(None)), Outcome::Done);
+    assert_eq!(server.on_frame(now, from, OWN, &frame.emit(None)), Outcome::Done);
     let (to, bytes) = server.next_answer().expect("an answer");
     assert_eq!(to, from);
     assert!(bytes.len() <= frame.emit(None).len(), "an answer does not amplify");
@@ -110,7 +114,7 @@ fn receiver_with_multicast_gets_no_copies_until_it_asks() {
     let cookie = join(&mut server, at(0), host(1), 1);
     let member = Frame { kind: FrameKind::Member, ..ask(1, 0, false) };
     let session = SocketAddr::from(([10, 0, 0, 1], 5000));
-    assert_eq!(server.on_frame(at(1), session, &member.emit(None)), Outcome::Done);
+    assert_eq!(server.on_frame(at(1), session, OWN, &member.emit(None)), Outcome::Done);
     assert!(server.path(session).is_some_and(|path| path.unicast && path.changes == 0));
     answered(&mut server, at(2), host(1), Frame { multicasts: 8, ..ask(1, cookie, false) });
     assert!(recipients(&mut server, at(3), 100).is_empty());
@@ -129,7 +133,7 @@ fn stranger_cannot_name_the_session_of_another_receiver() {
     join(&mut server, at(0), host(1), 1);
     let victim = SocketAddr::from(([10, 0, 0, 9], 5000));
     let member = Frame { kind: FrameKind::Member, ..ask(2, 0, false) };
-    server.on_frame(at(1), victim, &member.emit(None));
+    server.on_frame(at(1), victim, OWN, &member.emit(None));
     assert_eq!(server.path(victim), None);
     assert_eq!(recipients(&mut server, at(2), 100), [host(1)], "naming a session directs no copies there");
 }
@@ -223,15 +227,15 @@ fn beacons_name_senders_of_both_ip_versions() {
 fn unauthentic_frames_change_nothing() {
     let key = Key::of(&[1; 32]);
     let mut server = CopyServer::new(BitRate::mbps(8), key.clone(), [7; 32]);
-    assert_eq!(server.on_frame(at(0), host(1), &ask(1, 0, true).emit(None)), Outcome::Refused);
+    assert_eq!(server.on_frame(at(0), host(1), OWN, &ask(1, 0, true).emit(None)), Outcome::Refused);
     let other = Key::of(&[2; 32]);
-    assert_eq!(server.on_frame(at(0), host(1), &ask(1, 0, true).emit(other.as_ref())), Outcome::Refused);
+    assert_eq!(server.on_frame(at(0), host(1), OWN, &ask(1, 0, true).emit(other.as_ref())), Outcome::Refused);
     assert_eq!(server.next_answer(), None);
-    assert_eq!(server.on_frame(at(0), host(1), &ask(1, 0, true).emit(key.as_ref())), Outcome::Done);
+    assert_eq!(server.on_frame(at(0), host(1), OWN, &ask(1, 0, true).emit(key.as_ref())), Outcome::Done);
     assert!(server.next_answer().is_some());
     // A relay without the key is answered only where that is permitted, and in the same way.
     let mut open = CopyServer::new(BitRate::mbps(8), key.clone(), [7; 32]).without_key();
-    assert_eq!(open.on_frame(at(0), host(1), &ask(1, 0, true).emit(other.as_ref())), Outcome::Refused);
+    assert_eq!(open.on_frame(at(0), host(1), OWN, &ask(1, 0, true).emit(other.as_ref())), Outcome::Refused);
     join(&mut open, at(0), host(1), 1);
     assert_eq!(recipients(&mut open, at(1), 100), [host(1)]);
 }
@@ -242,8 +246,92 @@ fn receiver_behind_a_relay_is_known_by_the_relays_token() {
     let mut server = server();
     join(&mut server, at(0), host(1), 77);
     let [near, far] = [SocketAddr::from(([10, 5, 0, 1], 4000)), SocketAddr::from(([10, 5, 0, 2], 4000))];
-    server.on_frame(at(1), near, &behind(77, None));
-    server.on_frame(at(1), far, &behind(78, None));
+    server.on_frame(at(1), near, OWN, &behind(77, 0, None));
+    server.on_frame(at(1), far, OWN, &behind(78, 0, None));
     assert_eq!(server.path(near).and_then(|path| path.relay), Some(host(1).ip()));
     assert_eq!(server.path(far), None);
+}
+
+/// Frames that request addresses, of a receiver's session and of one behind a relay.
+fn locating(token: u64, request: u64, key: Option<&Key>) -> [Vec<u8>; 2] {
+    let member = Frame { kind: FrameKind::Member, cookie: request, ..ask(token, 0, true) };
+    [member.emit(key), behind(token, request, key)]
+}
+
+#[test]
+fn session_with_a_key_is_told_the_addresses_of_both_ends() {
+    let key = Key::of(&[1; 32]).expect("long enough");
+    let mut server = CopyServer::new(BitRate::mbps(8), Some(key.clone()), [7; 32]);
+    let first = ask(5, 0, true).emit(Some(&key));
+    server.on_frame(at(0), host(1), OWN, &first);
+    let (_, bytes) = server.next_answer().expect("a cookie");
+    let cookie = Frame::parse(&bytes, Some(&key)).expect("a frame").cookie;
+    server.on_frame(at(0), host(1), OWN, &ask(5, cookie, true).emit(Some(&key)));
+    server.next_answer().expect("a place");
+    let mut known = Located::default();
+    for session in [SocketAddr::from(([10, 0, 0, 1], 5000)), "[2001:db8::7]:9".parse().expect("an address")] {
+        for at_relay in [false, true] {
+            let number = known.request();
+            let request = &locating(5, number, Some(&key))[usize::from(at_relay)];
+            server.on_frame(at(1), session, OWN, request);
+            let mut told = Vec::new();
+            while let Some((to, bytes)) = server.next_answer() {
+                assert_eq!(to, session);
+                told.push(bytes);
+            }
+            let bytes: usize = told.iter().map(Vec::len).sum();
+            assert_eq!(bytes, 2 * request.len(), "a request is doubled at most");
+            let other = Key::of(&[2; 32]).expect("long enough");
+            let wrong = |known: &mut Located| {
+                told.iter().all(|bytes| {
+                    known.on_frame(bytes, 6, &key).is_none() && known.on_frame(bytes, 5, &other).is_none()
+                })
+            };
+            assert!(wrong(&mut known), "another token or key");
+            let names = told.iter().filter_map(|bytes| known.on_frame(bytes, 5, &key)).last();
+            // The second request of a session brings nothing new.
+            assert_eq!(names, (!at_relay).then_some(Names { own: session, theirs: OWN }));
+        }
+    }
+    // Without a place there is no answer.
+    for request in locating(6, 1, Some(&key)) {
+        server.on_frame(at(1), host(2), OWN, &request);
+        assert_eq!(server.next_answer(), None);
+    }
+}
+
+#[test]
+fn addresses_are_told_to_holders_of_the_key_alone() {
+    let key = Key::of(&[1; 32]).expect("long enough");
+    let mut server = CopyServer::new(BitRate::mbps(8), Some(key.clone()), [7; 32]).without_key();
+    join(&mut server, at(0), host(1), 5);
+    for request in locating(5, 1, None) {
+        assert_eq!(server.on_frame(at(1), host(1), OWN, &request), Outcome::Done);
+        assert_eq!(server.next_answer(), None);
+    }
+}
+
+/// An attacker forwards requests from its own address, and the answers to the receiver.
+#[test]
+fn first_answer_to_each_request_counts() {
+    let key = Key::of(&[1; 32]).expect("long enough");
+    let mut known = Located::default();
+    let tell = |known: &mut Located, number: u64, address: SocketAddr, is_sender: bool| {
+        let request = Frame { cookie: number, ..ask(5, 0, true) };
+        known.on_frame(&located(&request, address, is_sender, &key), 5, &key)
+    };
+    for number in 1..=40 {
+        assert_eq!(tell(&mut known, number, host(9), false), None, "of a request that was not made");
+        assert_eq!(known.request(), number);
+        assert_eq!(tell(&mut known, number, OWN, true), None);
+        let names = Names { own: host(1), theirs: OWN };
+        assert_eq!(tell(&mut known, number, host(1), false), (number == 1).then_some(names));
+        for earlier in 0..=number {
+            assert_eq!(tell(&mut known, earlier, host(9), false), None, "after the true answer");
+        }
+    }
+    // The mapping of a translator has changed.
+    known.request();
+    let names = Names { own: host(2), theirs: OWN };
+    assert_eq!(tell(&mut known, 41, host(2), false), Some(names));
 }

@@ -6,7 +6,7 @@ use carillon_core::{Observer, Time};
 
 use super::Inlet;
 use super::outlet::Outlet;
-use crate::copies::{Outcome, behind, server_of_beacon};
+use crate::copies::{Outcome, server_of_beacon};
 use crate::endpoint::Endpoint;
 use crate::numbers::{BranchId, FIRST};
 use crate::outbox::Run;
@@ -29,10 +29,10 @@ impl Endpoint {
             self.tell_relay(now, server);
             return true;
         }
-        let server = match by {
-            FIRST => &mut self.copying.server,
+        let (server, own) = match by {
+            FIRST => (&mut self.copying.server, self.unicast.address),
             _ => match self.branches.get(by) {
-                Some(sockets) => &mut sockets.copies,
+                Some(sockets) => (&mut sockets.copies, sockets.unicast.address),
                 None => return true,
             },
         };
@@ -40,27 +40,45 @@ impl Endpoint {
             (Inlet::Copies, _, Some(subscription)) => subscription.on_frame(now, source, bytes),
             (Inlet::Unicast, Some(copies), _) => {
                 // Datagrams from port 0 cannot be answered.
-                if source.port() != 0 && copies.on_frame(now, source, bytes) == Outcome::Refused {
+                if source.port() != 0 && copies.on_frame(now, source, own, bytes) == Outcome::Refused {
                     self.stats.seal.unsealed += 1;
                     self.stats.seal.unsealed_from = Some(source);
                 }
             }
             (_, None, None) if self.seal.is_none() => return false,
+            (Inlet::Unicast, None, _) if by == FIRST => self.locate(now, source, bytes),
             _ => self.stats.refused_frames += 1,
         }
         true
     }
 
-    /// Tells a sender that this endpoint is behind its relay. The sender must be a peer already, so that forged frames
-    /// of relays direct no traffic to others.
+    /// Uses the addresses that a sender tells in seals.
+    fn locate(&mut self, now: Time, source: SocketAddr, bytes: &[u8]) {
+        let (Some(seal), Some(key)) = (self.seal.as_deref_mut(), &self.config.key) else {
+            return self.stats.refused_frames += 1;
+        };
+        let names = match (&mut self.copying.subscription, &mut self.copying.relay) {
+            (Some(subscription), _) if subscription.server() == source => subscription.on_located(bytes),
+            (_, Some(relay)) if relay.server == Some(source) => relay.on_located(bytes, key),
+            _ => return self.stats.refused_frames += 1,
+        };
+        if let Some(names) = names {
+            seal.rename(now, source, names);
+        }
+    }
+
+    /// Tells a sender that this endpoint is behind its relay. The sender must be a peer already, or something that it
+    /// has sealed must have arrived, so that forged frames of relays direct no traffic to others.
     pub(super) fn tell_relay(&mut self, now: Time, sender: SocketAddr) {
         let Some(relay) = self.copying.relay.as_mut().filter(|relay| relay.server == Some(sender)) else {
             return;
         };
-        if !self.peers.knows(sender) || !relay.tells(now) {
+        let is_known =
+            self.peers.knows(sender) || self.seal.as_ref().is_some_and(|seal| seal.has_heard(sender));
+        if !is_known || !relay.tells(now) {
             return;
         }
-        let frame = behind(relay.token, self.config.key.as_ref());
+        let frame = relay.frame(self.config.key.as_ref());
         let by = self.peers.branch_to(sender);
         let socket = match self.branches.get(by) {
             Some(sockets) => &sockets.unicast.socket,

@@ -6,8 +6,10 @@
 //! only after that has *proven* its presence by answering a fresh greeting; otherwise a recording of an earlier
 //! session would be accepted.
 //!
-//! Not covered: secrecy from former members (that takes a new key), and endpoints behind address translation, which
-//! changes the source address.
+//! Where addresses are translated on the way, one end learns by which addresses the other one knows both ends, and
+//! [names](Seal::rename) them so.
+//!
+//! Not covered: secrecy from former members (that takes a new key).
 
 mod key;
 mod peer;
@@ -50,6 +52,13 @@ pub(crate) enum Kind {
     Greeting = 2,
 }
 
+/// Addresses of both ends as the other one knows them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) own: SocketAddr,
+    pub(crate) theirs: SocketAddr,
+}
+
 /// Seals what an endpoint sends and opens what it receives.
 #[derive(Debug)]
 pub(crate) struct Seal {
@@ -62,6 +71,8 @@ pub(crate) struct Seal {
     limit: u64,
     address: Place,
     group: Place,
+    /// Endpoint that knows both ends by other addresses, and these, because addresses are translated on the way.
+    renamed: Option<(Place, Place, Place)>,
     /// Endpoints that have proven their presence.
     proven: PeerTable<Proven>,
     /// Endpoints with the key that were challenged and have not answered.
@@ -204,10 +215,34 @@ impl Seal {
             limit: MAX_COUNTER,
             address: place(address),
             group: place(group),
+            renamed: None,
             proven: PeerTable::new(MAX_PROVEN),
             asked: PeerTable::new(MAX_CHALLENGED),
             greetings: VecDeque::new(),
         }
+    }
+
+    /// Names both ends by these addresses in what is exchanged with the endpoint at `peer`.
+    pub(crate) fn rename(&mut self, now: Time, peer: SocketAddr, Names { own, theirs }: Names) {
+        self.renamed = Some((place(peer), place(own), place(theirs)));
+        // Greetings so far could not be opened.
+        for one in self.asked.values_mut() {
+            (one.ask_at, one.pause) = (now, MIN_PAUSE);
+        }
+    }
+
+    /// Addresses of this end and of the one at `peer` in seals.
+    fn names(&self, peer: Place) -> (Place, Place) {
+        match self.renamed {
+            Some((at, own, theirs)) if at == peer => (own, theirs),
+            _ => (self.address, peer),
+        }
+    }
+
+    /// Returns true if an authentic datagram from this address was opened.
+    pub(crate) fn has_heard(&self, source: SocketAddr) -> bool {
+        let from = place(source);
+        self.asked.peers().chain(self.proven.peers()).any(|(_, place)| *place == from)
     }
 
     /// Seals a datagram to `to` and appends it to a buffer; returns its counter.
@@ -217,11 +252,14 @@ impl Seal {
         }
         self.counter += 1;
         let header = header(kind, &self.salt, self.counter);
-        let to = if kind == Kind::Group { self.group } else { place(to) };
+        let (from, to) = match kind {
+            Kind::Group => (self.address, self.group),
+            Kind::One | Kind::Greeting => self.names(place(to)),
+        };
         let start = buffer.len() + HEADER;
         buffer.extend_from_slice(&header);
         buffer.extend_from_slice(content);
-        let (nonce, aad) = (nonce(self.counter), associated(&header, &self.address, &to));
+        let (nonce, aad) = (nonce(self.counter), associated(&header, &from, &to));
         let tag = self.key.seal_in_place_separate_tag(nonce, Aad::from(aad), &mut buffer[start..]);
         buffer.extend_from_slice(tag.expect("a datagram is shorter than AES-GCM takes").as_ref());
         self.counter
@@ -248,9 +286,10 @@ impl Seal {
             return Err(DropReason::Unauthentic);
         }
         // Source and destination are authenticated, so a datagram cannot be redirected.
-        let to = if multicast { &self.group } else { &self.address };
         let from = place(source);
-        let aad = associated(&datagram[..HEADER], &from, to);
+        let (own, theirs) = self.names(from);
+        let to = if multicast { self.group } else { own };
+        let aad = associated(&datagram[..HEADER], &theirs, &to);
         let mut arrival = Arrival { now, source, id: (salt, from), kind, counter, aad, datagram };
         let greets = match self.open_proven(&mut arrival) {
             Some(greets) => greets?,

@@ -71,6 +71,10 @@ impl<T> PeerTable<T> {
         Some(slot.value)
     }
 
+    pub(super) fn peers(&self) -> impl Iterator<Item = &Peer> {
+        self.by_peer.keys()
+    }
+
     pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().map(|slot| &mut slot.value)
     }

@@ -539,3 +539,50 @@ proptest! {
         prop_assert!(open(&mut other.0, at(1), address("10.0.0.1:5000"), multicast, &bytes).is_err());
     }
 }
+
+/// Both ends have private addresses that translators replace, and one of them learns the names.
+#[test]
+fn seals_pass_address_translation_once_one_end_knows_the_names() {
+    let (mut client, mut server) = (endpoint(1).0, endpoint(2).0);
+    let [own, theirs] = ["10.0.0.1:5000", "10.0.0.2:5000"].map(address);
+    let [seen, public] = ["192.0.2.1:40000", "198.51.100.2:5000"].map(address);
+    let multicast = to_group(&mut server, b"first");
+    assert_eq!(open(&mut client, at(0), public, true, &multicast), Err(DropReason::Unauthentic));
+    client.rename(at(0), public, Names { own: seen, theirs });
+    let multicast = to_group(&mut server, b"first");
+    assert_eq!(open(&mut client, at(0), public, true, &multicast), Err(DropReason::Unproven));
+    // Greetings pass the translators until both ends are proven.
+    let mut greetings = 0;
+    loop {
+        let before = greetings;
+        while let Some((to, bytes)) = client.next_greeting() {
+            assert_eq!(to, public);
+            assert_eq!(open(&mut server, at(0), seen, false, &bytes), Ok(None));
+            greetings += 1;
+        }
+        while let Some((to, bytes)) = server.next_greeting() {
+            assert_eq!(to, seen);
+            assert_eq!(open(&mut client, at(0), public, false, &bytes), Ok(None));
+            greetings += 1;
+        }
+        if greetings == before {
+            break;
+        }
+    }
+    assert_eq!(greetings, 3);
+    let multicast = to_group(&mut server, b"to all");
+    assert_eq!(open(&mut client, at(1), public, true, &multicast), Ok(Some(b"to all".to_vec())));
+    let answer = sealed(&mut client, Kind::One, public, b"an answer");
+    // What is meant for one end of one path is refused elsewhere.
+    for elsewhere in [own, public, address("192.0.2.1:40001")] {
+        assert_eq!(open(&mut server, at(1), elsewhere, false, &answer), Err(DropReason::Unauthentic));
+    }
+    assert_eq!(open(&mut server, at(1), seen, false, &answer), Ok(Some(b"an answer".to_vec())));
+    let to_one = sealed(&mut server, Kind::One, seen, b"for one");
+    assert_eq!(open(&mut client, at(1), theirs, false, &to_one), Err(DropReason::Unauthentic));
+    assert_eq!(open(&mut client, at(1), public, false, &to_one), Ok(Some(b"for one".to_vec())));
+    // Others are named by their own addresses as before.
+    let mut third = endpoint(3);
+    let to_third = sealed(&mut client, Kind::One, third.1, b"greetings");
+    assert_eq!(open(&mut third.0, at(1), own, false, &to_third), Err(DropReason::Unproven));
+}
