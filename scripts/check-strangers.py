@@ -91,15 +91,15 @@ class Cell:
                 raise Failed(f"{host} does not say {word}: {self.log(host)[-300:]}")
             time.sleep(0.05)
 
-    def stop(self, stopped: str) -> None:
-        """Ends the program of a host that has no end of its own."""
+    def stop(self, *stopped: str) -> None:
+        """Ends the programs of hosts that have no end of their own."""
         for host, process in self.started:
-            if host == stopped:
+            if host in stopped:
                 process.terminate()
 
-    def await_ends(self, allowed: tuple[int, ...] = (0,)) -> None:
+    def await_ends(self, allowed: tuple[int, ...] = (0,), of: str | None = None) -> None:
         end = time.monotonic() + limit(self.size)
-        for host, process in self.started:
+        for host, process in (one for one in self.started if of in (None, one[0])):
             try:
                 code = process.wait(max(end - time.monotonic(), 0.1))
             except subprocess.TimeoutExpired:
@@ -237,16 +237,22 @@ def norm_nodes(cell: Cell) -> list[tuple[str, int]]:
     return [(host, FIRST_NODE + number) for number, host in enumerate(cell.network.receivers)]
 
 
+def end_norm(cell: Cell) -> None:
+    """Ends the receivers once they have everything. They acknowledge until the sender ends."""
+    for host, _ in norm_nodes(cell):
+        cell.await_word(host, "DONE", limit(cell.size))
+    cell.await_ends(of="s")
+    cell.stop(*cell.network.receivers)
+    cell.await_ends()
+
+
 def to_norm(cell: Cell, peer: str, *more: object) -> None:
     for host, node in norm_nodes(cell):
         os.mkdir(cell.path(host, "in"))
         cell.start(host, peer, "recv", os.path.join(cell.path(host, "in"), "file"), node)
     cell.await_ready("READY")
     carillon_files(cell, "norm", NORM_GROUP, *more)
-    for host, _ in norm_nodes(cell):
-        cell.await_word(host, "DONE", limit(cell.size))
-        cell.stop(host)
-    cell.await_ends()
+    end_norm(cell)
     for host, _ in norm_nodes(cell):
         cell.compare(host, os.path.join(cell.path(host, "in"), "file"))
 
@@ -349,13 +355,7 @@ def norm_wire_cost(cell: Cell, peer: str) -> None:
             carillon_files(cell, "norm", NORM_GROUP)
         else:
             cell.start("s", peer, "send", cell.file, len(cell.network.receivers), f"rate={RATE * 8}")
-        for host, _ in norm_nodes(cell):
-            cell.await_word(host, "DONE", limit(cell.size))
-        # The sender may still send to receivers that have everything.
-        cell.started[-1][1].wait(limit(cell.size))
-        for host, _ in norm_nodes(cell):
-            cell.stop(host)
-        cell.await_ends()
+        end_norm(cell)
         after = [cell.network.bytes_sent(host) for host in cell.network.hosts]
         costs.append(sum(after) - sum(before))
     print(f"bytes on the wire for each byte: carillon {costs[0] / cell.size:.3f}, NRL {costs[1] / cell.size:.3f}")

@@ -86,7 +86,7 @@ fn copies_resume_while_multicast_is_blocked() {
     let report = sent.events("report").pop().expect("a report");
     assert_eq!(report["sessions"], 1, "no receiver starts over");
     let path = received[1].events("report").pop().expect("a report")["paths"].clone();
-    assert!(path["copies"].as_u64() > Some(2000) && path["multicasts"].as_u64() > Some(10_000), "{path}");
+    assert!(path["copies"].as_u64() > Some(500) && path["multicasts"].as_u64() > Some(10_000), "{path}");
 }
 
 /// The receiver has a private address that a router replaces by its own, so the sender cannot reach it first. Then the
