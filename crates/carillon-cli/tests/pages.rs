@@ -1,9 +1,9 @@
 //! Commands in tutorials and how-to pages: each is run, and its output is compared with the text below it.
 //!
-//! A page opts in with the line `<!-- tested -->`. Its `console` blocks run in one shell, in an empty folder and a
-//! network namespace with loopback only, so that receivers can run in the background. Times, rates and addresses
-//! differ from run to run: both sides are compared after these are masked. Lines may be in any order.
-//! `CARILLON_BLESS=1 cargo test -p carillon-cli --test command pages` writes the output into the pages.
+//! A page opts in with the line `<!-- tested -->`. Its `console` blocks run in one shell, in an empty folder and in
+//! namespaces with loopback only and with mounts of their own, so that receivers can run in the background. Times,
+//! rates and addresses differ from run to run: both sides are compared after these are masked. Lines may be in any
+//! order. `CARILLON_BLESS=1 cargo test -p carillon-cli --test command pages` writes the output into the pages.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -58,7 +58,7 @@ fn run(commands: &[String], directory: &Path) -> Vec<String> {
         script += &format!("printf '{SEPARATOR}\\n'\n{command}\n");
     }
     let output = Command::new("unshare")
-        .args(["--net", "--map-root-user", "bash", "-c", &script])
+        .args(["--net", "--mount", "--map-root-user", "bash", "-c", &script])
         .current_dir(directory.join("work"))
         .env(
             "PATH",
