@@ -182,7 +182,7 @@ fn join_to_the_group_replaces_no_challenge() {
 /// Few receivers of a large group that gets no answers ask the group.
 #[test]
 fn few_receivers_of_a_large_group_ask_the_group() {
-    let mut world = waiting(config(), 400, 1);
+    let mut world = waiting(config(), 200, 1);
     world.lose = Box::new(|_, from, to, _| from != SENDER && to == SENDER);
     world.run(ms(3000));
     let knocks = world.log.iter().filter(|line| line.contains(KNOCK)).count();
