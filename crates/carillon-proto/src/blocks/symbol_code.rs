@@ -110,16 +110,16 @@ mod tests {
                 .collect();
             let known: Vec<Symbol<'_>> = (0..).zip(sources.iter().map(|symbol| &symbol[..])).collect();
             let code = Interpolation::new(field, &known);
-            let all: Vec<Vec<u8>> = (0..total).map(|index| code.symbol(index, size)).collect();
             let mut indices: Vec<u16> = (0..total).collect();
             while indices.len() > length {
                 indices.swap_remove(rng.below(indices.len() as u64) as usize);
             }
+            let all: Vec<Vec<u8>> = indices.iter().map(|&index| code.symbol(index, size)).collect();
             let some: Vec<Symbol<'_>> =
-                indices.iter().map(|&index| (index, &all[usize::from(index)][..])).collect();
-            let code = Interpolation::new(field, &some);
-            for index in [0, length as u16 - 1, total - 1] {
-                assert_eq!(code.symbol(index, size), all[usize::from(index)], "{field:?}");
+                indices.iter().copied().zip(all.iter().map(|symbol| &symbol[..])).collect();
+            let other = Interpolation::new(field, &some);
+            for index in [0, length as u16 - 1, total - 1, rng.below(total.into()) as u16] {
+                assert_eq!(other.symbol(index, size), code.symbol(index, size), "{field:?}");
             }
         }
     }
