@@ -423,9 +423,12 @@ pub fn host(name: &str, address: Option<SocketAddr>) -> String {
     }
 }
 
-/// A receiver's failure and what to do about it.
-pub fn explain(failure: &ReceiverFailure) -> String {
+/// A receiver's failure and what to do about it. `goes_on` is true if it waits for another session.
+pub fn explain(failure: &ReceiverFailure, goes_on: bool) -> String {
     let advice = match failure {
+        ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) if goes_on => {
+            ": start receivers before the sender"
+        }
         ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
             ": start receivers before the sender, or use --keep-going for the next transfer"
         }

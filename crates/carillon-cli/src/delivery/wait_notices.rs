@@ -192,7 +192,7 @@ impl WaitNotices {
         let count = session.map_or(0, |session| session.count);
         let is_new = std::mem::replace(&mut self.passed_by, count) != count;
         let session = session.filter(|_| is_new)?;
-        let (now, reason) = (Instant::now(), explain(&session.failure));
+        let (now, reason) = (Instant::now(), explain(&session.failure, true));
         self.refusals.retain(|(_, _, told)| now.duration_since(*told) < REFUSAL_INTERVAL);
         let is_told =
             self.refusals.iter().any(|(sender, why, _)| *sender == session.sender && *why == reason);

@@ -29,7 +29,7 @@ impl Transfer<'_> {
                     false => "interrupted while it waited to be admitted again".to_owned(),
                 }
             }
-            failure => explain(failure),
+            failure => explain(failure, false),
         })
     }
 
